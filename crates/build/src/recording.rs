@@ -1,7 +1,6 @@
 //! What does planish.toml say about recording? `[record]`: where branch stacks come from, how far
 //! they are apart, how long.
 
-use crate::config::Compiler;
 use record::Branches;
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +53,7 @@ impl Record {
     /// Seconds of native training below which it is emulated.
     pub const EMULATE_BELOW: f64 = 5.0;
 
-    pub(crate) fn check(&self, compiler: Compiler) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let software = matches!(self.branches, Branches::Auto | Branches::Software);
         let stopping = [
             ("budget", self.budget.is_some()),
@@ -103,11 +102,6 @@ impl Record {
             if value.is_some_and(|value| !(0.0..=86_400.0).contains(&value)) {
                 return Err(format!("[record] {key}: expected seconds, 0 to 86400"));
             }
-        }
-        if self.symbol_list && compiler == Compiler::Gcc {
-            return Err("[record] symbol_list is for compiler = \"clang\"; gcc's profiles have \
-                        no place for it"
-                .into());
         }
         Ok(())
     }

@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/callers.c");
+/// Templates, virtual calls and circles of calls.
+const NODES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/nodes.cc");
 const FLAGS: [&str; 5] = [
     "-O2",
     "-g1",
@@ -197,6 +199,47 @@ fn contexts_are_those_of_llvm_profgen() {
         &without_attributes(&read(here, "nested.ours")),
         &without_attributes(&read(here, "nested.theirs")),
     );
+}
+
+#[test]
+fn what_is_inlined_is_what_llvm_profgens_pre_inliner_decides() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    for (program, compiler, source) in [("app", "clang-22", SOURCE), ("app", "clang++-22", NODES)] {
+        let clang = [&[compiler, source, "-o", program, "-Wl,--build-id"], &FLAGS[..]].concat();
+        if tool(here, &clang).is_none() || !record(here) {
+            return;
+        }
+        std::fs::write(here.join("script.txt"), script(&here.join("perf.data"))).unwrap();
+        for (by, cost) in [("code", "1"), ("places", "0")] {
+            for (form, nested) in [("full", "0"), ("nested", "1")] {
+                let (cost, nested) = (
+                    format!("--use-context-cost-for-preinliner={cost}"),
+                    format!("--gen-cs-nested-profile={nested}"),
+                );
+                let words = [
+                    "llvm-profgen-22",
+                    "--binary=app",
+                    "--perfscript=script.txt",
+                    "--format=text",
+                    "--infer-missing-frames=0",
+                    &cost,
+                    &nested,
+                    "-o",
+                    "theirs",
+                ];
+                if tool(here, &words).is_none() {
+                    return;
+                }
+                let more = ["--contexts", form, "--pre-inline", by];
+                let said = make(here, "script.txt", "ours", &more);
+                assert!(said.contains("contexts to inline"), "{said}");
+                let ours = read(here, "ours");
+                assert!(ours.contains("!Attributes: 2"), "{source}: nothing is inlined: {ours}");
+                same(&ours, &read(here, "theirs"));
+            }
+        }
+    }
 }
 
 /// The numbers before two of the words of the ledger: samples in, and samples unwound.

@@ -35,7 +35,7 @@ mod probes;
 mod report;
 
 pub(crate) use build::location;
-pub use contexts::attribute_contexts;
+pub use contexts::{attribute_contexts, leave_out_initializers};
 pub use error::AttributeError;
 pub use names::canonical_name;
 pub(crate) use names::entered;

@@ -4,7 +4,8 @@
 //! profile: per function, how often each source line (relative to the function's first line, and
 //! split by discriminator) was executed, which functions were called from it, and the same again
 //! for every call the compiler had inlined. [`mod@format`] reads and writes it, [`operations`]
-//! merges, compares and trims it, [`matching`] carries that of an older source over to a newer one.
+//! merges, compares and trims it, [`matching`] carries that of an older source over to a newer one,
+//! [`preinline`] decides which calling contexts the compiler is to inline.
 
 pub mod attribute;
 mod context;
@@ -13,6 +14,7 @@ pub mod format;
 pub mod matching;
 mod model;
 pub mod operations;
+pub mod preinline;
 mod provenance;
 pub mod recorded;
 

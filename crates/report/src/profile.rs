@@ -13,6 +13,7 @@ use profile::matching::MatchReport;
 use profile::operations::{
     ColdContexts, Difference, HotFunction, MergeReport, Overlap, Summary, TrimReport,
 };
+use profile::preinline::PreInlined;
 use profile::{FunctionProfile, SampleProfile};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -313,11 +314,21 @@ pub fn next_step(
 }
 
 /// Samples by calling context, and what became of the contexts, a line each.
-pub fn contexts(counts: &ContextCounts, cold: &ColdContexts) -> Vec<String> {
+pub fn contexts(
+    counts: &ContextCounts,
+    decided: Option<&PreInlined>,
+    cold: &ColdContexts,
+) -> Vec<String> {
     let headings = std::iter::once("samples:").chain(std::iter::repeat(""));
     let samples = headings.zip(counts.ledger.lines());
     let mut lines: Vec<String> =
         samples.map(|(heading, line)| format!("{heading:>21} {line}")).collect();
+    lines.extend(decided.map(|decided| {
+        format!(
+            "{:>20}: {} contexts to inline, {} merged; {} functions reached their limit",
+            "pre-inlined", decided.inlined, decided.merged, decided.stopped
+        )
+    }));
     lines.push(format!(
         "{:>20}: {} kept; {} with a total below {} merged into their functions ({} counts)",
         "contexts", cold.kept, cold.merged, cold.threshold, cold.merged_total

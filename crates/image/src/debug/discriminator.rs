@@ -28,6 +28,13 @@ pub fn parts(discriminator: u32) -> Parts {
     Parts { base, duplication: duplication.max(1), copy }
 }
 
+/// The number of the pseudo probe that the discriminator of a call carries, in a program with
+/// probes. Source: llvm/IR/PseudoProbe.h.
+pub fn probe_index(discriminator: u32) -> u32 {
+    let bits = if discriminator & 1 << 28 != 0 { 0x1fff } else { 0xffff };
+    discriminator >> 3 & bits
+}
+
 fn probe_base(discriminator: u32) -> u32 {
     if discriminator & 1 << 28 != 0 { discriminator >> 16 & 7 } else { discriminator >> 3 & 0xffff }
 }
@@ -48,6 +55,12 @@ fn component(bits: u32) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_number_of_a_probe_is_shorter_where_a_base_stands_beside_it() {
+        assert_eq!(probe_index(5 << 3 | 7), 5);
+        assert_eq!(probe_index(1 << 28 | 3 << 16 | 9 << 3 | 7), 9);
+    }
 
     #[test]
     fn zero_is_base_zero_once() {

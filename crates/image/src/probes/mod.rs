@@ -206,8 +206,8 @@ impl Probes {
         &self.code
     }
 
-    /// The code that contains an address. Where several functions share code, the first one in the
-    /// section.
+    /// The code that contains an address. Where several functions share code, the one that begins
+    /// there, else the first one in the section.
     pub fn code_at(&self, address: ImageAddr) -> Option<&ProbedCode> {
         let after = self.code.partition_point(|code| code.range.start <= address);
         let start = self.code.get(after.checked_sub(1)?)?.range.start;

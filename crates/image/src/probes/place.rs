@@ -1,9 +1,11 @@
 //! Where the functions of the probe section begin: their symbols by the hash of the name.
 //!
-//! Addresses in the section are relative to a symbol that is named by hash alone. Of several
-//! symbols with one name (local functions of several files) the section does not say which one it
-//! means. But linkers keep probes in the order of the code that they belong to (`SHF_LINK_ORDER`),
-//! so with as many functions as symbols the first one is the first one.
+//! Addresses in the section are relative to a symbol that is named by hash alone. Several functions
+//! of the section may be relative to one symbol: code of a call that was inlined without a call
+//! probe stands there as a function of its own. Of several symbols with one name (local functions
+//! of several files) the section does not say which one it means. But linkers keep probes in the
+//! order of the code that they belong to (`SHF_LINK_ORDER`), so with as many functions as symbols
+//! the first one is the first one.
 
 use std::ops::Range;
 
@@ -39,7 +41,9 @@ impl Places {
         occurrences: usize,
     ) -> Option<&Range<ImageAddr>> {
         let places = self.by_name.get(&symbol)?;
-        let unambiguous = places.len() == occurrences || places.len() == 1 && occurrence == 0;
-        places.get(occurrence).filter(|_| unambiguous)
+        match places.as_slice() {
+            [only] => Some(only),
+            several => several.get(occurrence).filter(|_| several.len() == occurrences),
+        }
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! Invariant: memory is a small multiple of the section's size, and nothing recurses.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bytes::Reader;
 use super::place::Places;
@@ -99,6 +99,10 @@ impl Probes {
         for symbol in records.records.iter().filter_map(|record| record.symbol) {
             occurrences.entry(symbol).or_default().1 += 1;
         }
+        let own_symbol =
+            |record: &Record| (record.symbol == Some(record.guid)).then_some(record.guid);
+        let places_itself: FxHashSet<Guid> =
+            records.records.iter().filter_map(own_symbol).collect();
         let ends = records.records.iter().skip(1).map(|record| record.first_probe);
         for (record, end) in records.records.iter().zip(ends.chain([records.probes.len()])) {
             let own = records.probes.get(record.first_probe..end).unwrap_or_default();
@@ -117,8 +121,10 @@ impl Probes {
                     let place = places.find(symbol, *seen, *all);
                     *seen += 1;
                     let place = place?;
-                    let is_entry =
-                        symbol == record.guid || own.iter().any(|probe| is_entry(probe, record));
+                    // The function of the symbol, and not one that was inlined into it, begins there.
+                    let is_entry = symbol == record.guid
+                        || !places_itself.contains(&symbol)
+                            && own.iter().any(|probe| is_entry(probe, record));
                     self.code.push(ProbedCode {
                         guid: record.guid,
                         range: place.clone(),
@@ -140,7 +146,7 @@ impl Probes {
         }
         self.copies = records.copies;
         self.probes.sort_by_key(|probe| probe.address);
-        self.code.sort_by_key(|code| code.range.start);
+        self.code.sort_by_key(|code| (code.range.start, !code.is_entry));
     }
 }
 

@@ -149,6 +149,37 @@ fn probes_of_a_program_without_libraries_are_those_that_llvm_profgen_prints() {
 }
 
 #[test]
+fn a_function_keeps_its_place_where_another_was_inlined_into_it_without_a_call_probe() {
+    // `inner` has a record of its own that is relative to the symbol of `outer`, and comes first.
+    let (inner, outer) = (Guid::of("inner"), Guid::of("outer"));
+    let mut code = format!(
+        ".text\n.globl outer\n.type outer,@function\nouter:\n.pseudoprobe {inner} 1 0 0 outer\nnop\n\
+         .pseudoprobe {outer} 1 0 0 outer\nnop\nret\n.size outer, .-outer\n"
+    );
+    for (guid, name) in [(inner, "inner"), (outer, "outer")] {
+        write!(
+            code,
+            ".section .pseudo_probe_desc,\"\",@progbits\n.quad {guid}\n.quad 7\n.byte 5\n\
+             .ascii \"{name}\"\n"
+        )
+        .unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (source, program) = (directory.path().join("two.s"), directory.path().join("two"));
+    std::fs::write(&source, code).unwrap();
+    let (source, output) = (source.to_str().unwrap(), program.to_str().unwrap());
+    let arguments = ["-nostdlib", "-static", "-fuse-ld=lld", "-Wl,-e,outer", source, "-o", output];
+    if output_of("clang-22", &arguments).is_none() || agree(&program) != Some(2) {
+        return;
+    }
+    let image = Image::open(&program).unwrap();
+    let function = image.functions().iter().find(|function| function.name == "outer").unwrap();
+    let probes = Probes::read(&image).unwrap();
+    let code = probes.code_at(function.address).unwrap();
+    assert!(code.is_entry && code.guid == outer, "{code:?}");
+}
+
+#[test]
 fn another_processor_has_the_same_section() {
     let directory = tempfile::tempdir().unwrap();
     let Some(program) = small(directory.path(), &["--target=aarch64-linux-gnu"]) else { return };

@@ -24,12 +24,11 @@ use super::probes::{ENTRY, NO_PROBE, begin, complete, ensure_enough, entered, lo
 use super::{AttributeError, AttributeOptions, AttributeReport};
 use crate::context::{Context, Frame};
 use crate::operations::add_function;
+use crate::preinline::WAS_INLINED;
 use crate::{FunctionProfile, Location, Name, SampleProfile};
 
-/// LLVM's attribute of a context whose innermost call was inlined.
-const WAS_INLINED: u32 = 1;
-
-/// Makes the context-sensitive probe profile of one image. No context is merged or left out yet.
+/// Makes the context-sensitive probe profile of one image. No context is merged or left out yet:
+/// [`leave_out_initializers`] is still to be called.
 ///
 /// # Errors
 /// When the image has no probes, or less than [`AttributeOptions::least_matched_pct`] of the counts
@@ -46,8 +45,17 @@ pub fn attribute_contexts(
         builder.add(context, &mut report);
     }
     ensure_enough(image, &report, options)?;
-    let profile = complete(image, builder.finish(), &mut report)?;
+    let profile = complete(image, (builder.finish(), 0), &mut report)?;
     Ok((profile, report))
+}
+
+/// Leaves out the contexts of functions that share their name with many others; how many that were.
+pub fn leave_out_initializers(profile: &mut SampleProfile) -> u64 {
+    let before = profile.functions.len();
+    profile
+        .functions
+        .retain(|name, _| !Context::of(name).function().as_text().is_some_and(is_ambiguous));
+    (before - profile.functions.len()) as u64
 }
 
 /// Number of a context in the profile in the making.
@@ -277,20 +285,14 @@ impl<'p> Builder<'p> {
         Some(self.nodes.len() - 1)
     }
 
-    /// The profile, and how many contexts were left out since many functions share their name.
-    fn finish(self) -> (SampleProfile, u64) {
+    fn finish(self) -> SampleProfile {
         let mut profile = SampleProfile { context_sensitive: true, ..SampleProfile::default() };
-        let mut left_out = 0;
         for node in self.nodes {
-            if node.profile.name.as_text().is_some_and(is_ambiguous) {
-                left_out += 1;
-                continue;
-            }
             let attributes = node.profile.attributes;
             let own = profile.function(&node.context.name());
             add_function(own, &node.profile, 1);
             own.attributes |= attributes;
         }
-        (profile, left_out)
+        profile
     }
 }

@@ -76,6 +76,15 @@ pub enum ContextUse {
     Full,
 }
 
+/// By what the pre-inliner measures functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum PreInline {
+    /// The bytes of their code in the recorded program
+    Code,
+    /// The places in them that the profile counts
+    Places,
+}
+
 /// How a format stores a profile.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Storage {
@@ -130,12 +139,17 @@ pub struct MakeArgs {
     /// (pseudo probes only)
     #[arg(long, value_enum, default_value_t = ContextUse::Off)]
     pub contexts: ContextUse,
+    /// Decide for the whole program which contexts the compiler is to inline, as llvm-profgen's
+    /// pre-inliner does, and merge the others into their functions; functions are measured by their
+    /// code or by their counted places
+    #[arg(long, value_enum, value_name = "BY")]
+    pub pre_inline: Option<PreInline>,
     /// Merge contexts with a smaller total into their functions [default: the smallest hot count;
-    /// 0 keeps all]
+    /// with --pre-inline 0; 0 keeps all]
     #[arg(long, value_name = "COUNT")]
     pub cold_context: Option<u64>,
     /// List all functions of the binary, so that the compiler takes those that were never sampled
-    /// for cold (extbinary)
+    /// for cold (extbinary, gcov)
     #[arg(long)]
     pub symbol_list: bool,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `planish profile --contexts`: recordings with call chains to a profile that tells calling
 //! contexts apart.
 
-use super::args::{ContextUse, MakeArgs, ProbeUse};
+use super::args::{ContextUse, MakeArgs, PreInline, ProbeUse};
 use super::{print_evidence, print_made, write};
 use crate::cli::{FINE, Format, Global};
 use crate::command::inputs;
@@ -12,9 +12,12 @@ use counts::contexts::{self, ContextCounts};
 use counts::evidence::Evidence;
 use counts::input::Kind;
 use image::Image;
-use image::debug::Language;
-use profile::attribute::{AttributeOptions, attribute_contexts};
+use image::debug::{DebugInfo, Language};
+use image::debug_files::DebugSearch;
+use image::probes::Probes;
+use profile::attribute::{AttributeOptions, attribute_contexts, leave_out_initializers};
 use profile::operations::{merge_cold_contexts, nest_contexts};
+use profile::preinline::{CodeSizes, Cost, pre_inline};
 use profile::recorded::Recorded;
 use report::profile as tell;
 use std::io::BufReader;
@@ -24,7 +27,7 @@ use std::sync::Arc;
 /// Makes and writes the profile.
 pub fn make(
     args: &MakeArgs,
-    recorded: &Recorded,
+    (recorded, search): (&Recorded, &DebugSearch),
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<u8> {
@@ -56,8 +59,18 @@ pub fn make(
         );
     }
     let options = AttributeOptions { threads: global.threads(), ..AttributeOptions::default() };
-    let (mut profile, report) = attribute_contexts(image, &probes, &counts, &options)?;
-    let cold = merge_cold_contexts(&mut profile, args.cold_context);
+    let (mut profile, mut report) = attribute_contexts(image, &probes, &counts, &options)?;
+    let decided = match args.pre_inline {
+        None => None,
+        Some(PreInline::Places) => Some(pre_inline(&mut profile, Cost::Places)),
+        Some(PreInline::Code) => {
+            let sizes = code_sizes(image, search, &probes, &counts, global)?;
+            Some(pre_inline(&mut profile, Cost::Code(&sizes)))
+        }
+    };
+    let threshold = args.cold_context.or(decided.map(|_| 0));
+    let cold = merge_cold_contexts(&mut profile, threshold);
+    report.initializers = leave_out_initializers(&mut profile);
     if args.contexts == ContextUse::Nested {
         profile = nest_contexts(&profile);
     }
@@ -73,7 +86,9 @@ pub fn make(
         eprintln!("note: {note}");
     }
     if !global.quiet {
-        tell::contexts(&counts, &cold).iter().for_each(|line| eprintln!("{line}"));
+        tell::contexts(&counts, decided.as_ref(), &cold)
+            .iter()
+            .for_each(|line| eprintln!("{line}"));
         if let Some(warning) = report::counts::cut(counts.ledger.truncated_bytes) {
             eprintln!("{warning}");
         }
@@ -82,6 +97,24 @@ pub fn make(
         print_made(args, program, &report, profile.functions.len(), global);
     }
     Ok(FINE)
+}
+
+/// What the functions that were counted take, by the debug information that says what was inlined.
+fn code_sizes(
+    image: &Image,
+    search: &DebugSearch,
+    probes: &Probes,
+    counts: &ContextCounts,
+    global: &Global,
+) -> anyhow::Result<CodeSizes> {
+    let debug = DebugInfo::load(image, search)?;
+    ensure!(
+        !debug.is_empty(),
+        "{}: --pre-inline code measures functions by debug information, found none; build the \
+         program with -g1, name its --debug-file, or take --pre-inline places",
+        image.path().display()
+    );
+    Ok(CodeSizes::of(image, &debug, probes, counts, global.threads())?)
 }
 
 /// What the profile rests on: the same samples without their callers. Of a function that many call,

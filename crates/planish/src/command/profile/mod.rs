@@ -62,12 +62,11 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     if (args.storage.md5 || args.storage.compress) && args.emit != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --emit extbinary; the other formats have neither");
     }
-    if args.symbol_list
-        && (args.emit != ProfileFormat::Extbinary || args.contexts != ContextUse::Off)
-    {
+    let lists = matches!(args.emit, ProfileFormat::Extbinary | ProfileFormat::Gcov);
+    if args.symbol_list && (!lists || args.contexts != ContextUse::Off) {
         bail!(
-            "--symbol-list is for --emit extbinary without --contexts; nothing else has a place \
-             for it"
+            "--symbol-list is for --emit extbinary and gcov without --contexts; nothing else has a \
+             place for it"
         );
     }
     if args.format == Format::Json && output == Path::new("-") {
@@ -80,10 +79,10 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     };
     let recorded = Recorded::find(Image::open(binary)?, &search)?;
     if args.contexts != ContextUse::Off {
-        return contexts::make(args, &recorded, output, global);
+        return contexts::make(args, (&recorded, &search), output, global);
     }
-    if args.cold_context.is_some() {
-        bail!("--cold-context is for --contexts nested and full");
+    if args.cold_context.is_some() || args.pre_inline.is_some() {
+        bail!("--cold-context and --pre-inline are for --contexts nested and full");
     }
     let image = Arc::clone(&recorded.image);
     let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
@@ -119,6 +118,9 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let main = debug.main_unit(global.threads()).unwrap_or_default();
     let gcc_version = args.storage.gcc_version.or(main.gcc_major());
     let args = &MakeArgs { storage: Storage { gcc_version, ..args.storage }, ..args.clone() };
+    if args.emit == ProfileFormat::Gcov {
+        profile = format::gcov::prepare(&profile);
+    }
     write(args, &profile, output)?;
     let evidence = report::Evidence::from(&Evidence::of(counts, &image));
     if args.format == Format::Json {

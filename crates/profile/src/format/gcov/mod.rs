@@ -9,8 +9,10 @@
 //!
 //! Source: <https://github.com/gcc-mirror/gcc/blob/master/gcc/auto-profile.cc>.
 
+mod prepare;
 mod write;
 
+pub use prepare::prepare;
 pub use write::write;
 
 use super::MAX_DEPTH;
