@@ -34,6 +34,7 @@ bench: ## planish beside its peers, the error rates of compare, software branch 
 	@scripts/bench-record.sh
 	@scripts/bench-software.sh
 	@scripts/bench-livepatch.sh
+	@scripts/bench-dwarf.sh
 	@scripts/bench-layout.sh
 
 gains: setup ## planish on real programs beside PGO and BOLT (hours; make gains PROGRAM=xz for one); writes measurements/

@@ -24,6 +24,15 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Opens a regular file that is there, to write into it; makes none.
+///
+/// # Errors
+/// As [`open`].
+pub fn fill(path: &Path) -> io::Result<File> {
+    check(path)?;
+    File::options().write(true).open(path)
+}
+
 /// Says of what is no regular file what it is.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 //! Files are words of their own kinds, so nothing has to look for them in strings: what a step
 //! reads and makes is what its words say.
 
+use crate::around::PLANISH;
 use crate::pages::Pages;
 use crate::words::quoted;
 use serde::Serialize;
@@ -306,7 +307,7 @@ impl Call {
         if let Some(path) = self.stdout() {
             line.push_str(&format!(" > {}", quoted_path(path)));
         }
-        line
+        line.replace(PLANISH, "planish")
     }
 
     /// All that a shell would do, line by line: what `--dry-run` prints.

@@ -1,9 +1,11 @@
 //! What does planish.toml say? How the program is built, what it is recorded and measured on.
 
+use crate::Error;
+pub use crate::commands::{Evaluate, Lines, Workload};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 pub use crate::recording::{Record, StopBy};
-use crate::{Error, split_words};
+use record::Branches;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -70,40 +72,6 @@ pub struct Build {
     pub sources: Vec<String>,
 }
 
-/// `[workload]`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Workload {
-    /// One command or several; `{bin}` stands for the program.
-    pub train: Lines,
-    /// Input files of the commands; their change makes a new recording necessary.
-    #[serde(default)]
-    pub inputs: Vec<String>,
-}
-
-/// `[evaluate]`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Evaluate {
-    /// One command or several; should differ from the training, else the gain is overstated.
-    pub command: Lines,
-    /// Rounds: every program runs once in each.
-    #[serde(default = "default_rounds")]
-    pub rounds: u32,
-    /// What decides: cpu, user, wall, maxrss, output:PATTERN, throughput:PATTERN.
-    #[serde(default = "default_metric")]
-    pub metric: String,
-    /// Seed of the schedule.
-    #[serde(default = "default_seed")]
-    pub seed: u64,
-    /// Compare programs whose output differs as well.
-    #[serde(default)]
-    pub ignore_output: bool,
-    /// Input files of the commands; their change makes a new measurement necessary.
-    #[serde(default)]
-    pub inputs: Vec<String>,
-}
-
 /// The compiler family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -125,31 +93,6 @@ pub enum Command {
     Words(Vec<String>),
 }
 
-/// One command line or several.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
-pub enum Lines {
-    /// One.
-    One(String),
-    /// Several.
-    Many(Vec<String>),
-}
-
-impl Lines {
-    /// All lines.
-    pub fn all(&self) -> Vec<&str> {
-        match self {
-            Lines::One(line) => vec![line],
-            Lines::Many(lines) => lines.iter().map(String::as_str).collect(),
-        }
-    }
-
-    /// Every line cut into words.
-    pub fn words(&self) -> Result<Vec<Vec<String>>, String> {
-        self.all().into_iter().map(split_words).collect()
-    }
-}
-
 pub(crate) fn default_optimize() -> String {
     "-O2".into()
 }
@@ -158,20 +101,6 @@ fn default_sources() -> Vec<String> {
     vec![".".into()]
 }
 
-fn default_rounds() -> u32 {
-    30
-}
-
-fn default_metric() -> String {
-    "cpu".into()
-}
-
-fn default_seed() -> u64 {
-    1
-}
-
-/// Most rounds of a measurement.
-const MOST_ROUNDS: u32 = 1_000_000;
 /// Most bytes of a planish.toml; the parser needs a hundred times as many.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -251,36 +180,16 @@ impl Config {
         if self.build.thinlto && self.build.compiler == Compiler::Gcc {
             return Err("[build] thinlto = true is for compiler = \"clang\" only".into());
         }
-        for (table, lines) in [
-            ("[workload] train", &self.workload.train),
-            ("[evaluate] command", &self.evaluate.command),
-        ] {
-            let all = lines.words().map_err(|e| format!("{table}: {e}"))?;
-            if all.is_empty() {
-                return Err(format!("{table}: there is no command"));
-            }
-            for (line, words) in lines.all().iter().zip(&all) {
-                if words[0] != "{bin}" {
-                    return Err(format!(
-                        "{table}: {line:?} must start with {{bin}}, the program that was built"
-                    ));
-                }
-            }
-        }
-        if self.evaluate.rounds < 6 {
-            return Err(format!(
-                "[evaluate] rounds = {}: fewer than 6 cannot show anything at 5 %; 30 is usual",
-                self.evaluate.rounds
-            ));
-        }
-        if self.evaluate.rounds > MOST_ROUNDS {
-            return Err(format!(
-                "[evaluate] rounds = {}: they would not end; {MOST_ROUNDS} are the most, 30 are \
-                 usual",
-                self.evaluate.rounds
-            ));
-        }
+        self.workload.check()?;
+        self.evaluate.check()?;
         self.record.check()?;
+        if let (Branches::Emulated, Some(line)) = (self.record.branches, self.workload.indirect()) {
+            return Err(format!(
+                "[record] branches = \"emulated\" is for commands that are {{bin}} with its \
+                 arguments and nothing around them, since only the program itself is emulated; \
+                 {line:?} is not: take \"auto\", \"software\" or \"hardware\""
+            ));
+        }
         self.optimize.check(&self.build)
     }
 
@@ -368,7 +277,10 @@ mod tests {
     fn wrong_values_are_refused_with_the_way_out() {
         let wrong = |from: &str, to: &str| parse(&SMALL.replace(from, to)).unwrap_err();
         assert!(wrong("'app'", "'/tmp/app'").contains("$PLANISH_OUT"));
-        assert!(wrong("{bin} a", "sh run.sh {bin}").contains("must start with {bin}"));
+        let emulated = SMALL
+            .replace("{bin} a", "sh run.sh {bin}")
+            .replace("[evaluate]", "[record]\nbranches = 'emulated'\n[evaluate]");
+        assert!(parse(&emulated).unwrap_err().contains("only the program itself is emulated"));
         assert!(wrong("{bin} a", "{bin} | cat").contains("needs a shell"));
         assert!(wrong("[evaluate]", "[evaluate]\nrounds = 3").contains("fewer than 6"));
         let record = |lines: &str| wrong("[evaluate]", &format!("[record]\n{lines}\n[evaluate]"));

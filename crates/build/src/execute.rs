@@ -1,6 +1,7 @@
 //! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or
 //! none.
 
+use crate::around::PLANISH;
 use crate::bounded_log::{self, BoundedLog};
 use crate::call::{Call, Program, Wrapper};
 use crate::child::{self, Said, Source};
@@ -10,6 +11,7 @@ use crate::plan::STATE_DIRECTORY;
 use crate::state::State;
 use crate::words::quoted;
 use crate::{Error, Plan, Step};
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -135,7 +137,8 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
         return Err(Error::Interrupted { step: step.name.clone() });
     }
     let status = status?;
-    if !status.success() && !(call.negative_is_fine && status.code() == Some(1)) {
+    let is_finding = call.negative_is_fine && status.code() == Some(1);
+    if !status.success() && !is_finding {
         let _ = file.finish();
         return Err(failure((step, &call), &status, log, place));
     }
@@ -201,11 +204,13 @@ fn spawn_and_wait(
     };
     let program: &std::ffi::OsStr = match &call.program {
         Program::Planish => place.planish.as_os_str(),
+        Program::Named(name) if name == PLANISH => place.planish.as_os_str(),
         Program::Named(name) => name.as_ref(),
     };
+    let words = call.arguments(|input| place.directory.join(input).is_file());
     let mut command = Command::new(program);
     command
-        .args(call.arguments(|input| place.directory.join(input).is_file()))
+        .args(words.into_iter().map(|word| with_planish(word, place.planish)))
         .envs(&call.environment)
         .current_dir(place.directory);
     command.stdin(Stdio::null());
@@ -223,6 +228,18 @@ fn spawn_and_wait(
         said(source, &line);
     })
     .map_err(start_error)
+}
+
+/// A word of a step with the executable of planish in its place, as a shell takes it where the word
+/// is a line.
+fn with_planish(word: OsString, planish: &Path) -> OsString {
+    match word.to_str() {
+        Some(PLANISH) => planish.into(),
+        Some(line) if line.contains(PLANISH) => {
+            line.replace(PLANISH, &quoted(&planish.to_string_lossy())).into()
+        }
+        _ => word,
+    }
 }
 
 /// What failed, with the last lines of the log and of what a recorded program printed.

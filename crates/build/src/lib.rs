@@ -7,9 +7,11 @@
 //! [`state::State`], so that an interrupted or repeated run goes on where it has to. [`verify`]
 //! says whether the compiler could have used the profile at all.
 
+pub mod around;
 pub mod bounded_log;
 pub mod call;
 mod child;
+pub mod commands;
 pub mod comparison;
 pub mod composed;
 pub mod config;

@@ -1,6 +1,6 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
-use crate::config::{Compiler, Config, Lines};
+use crate::config::{Compiler, Config};
 use crate::optimization::{Alternative, Stage};
 use crate::stages::{Round, Stages};
 use crate::target::{Knowledge, Target};
@@ -27,6 +27,10 @@ pub struct Files {
     pub opt: PathBuf,
     /// Counts per image address.
     pub counts: PathBuf,
+    /// How the training was timed, where it was.
+    pub training: PathBuf,
+    /// What each recording gave to the counts.
+    pub counted: PathBuf,
     /// The profile for the compiler.
     pub profile: PathBuf,
     /// What the profile rests on.
@@ -64,6 +68,8 @@ impl Files {
             base: folder.join(format!("{name}.base")),
             opt: folder.join(format!("{name}.opt")),
             counts: folder.join("run.counts"),
+            training: Round::FIRST.training(),
+            counted: Round::FIRST.counted(),
             profile: folder.join(format!("{name}.{suffix}")),
             profile_summary: folder.join("profile.json"),
             verify: folder.join("verify.json"),
@@ -169,6 +175,13 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
 pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
     let (_, mut notes) = programs(config, tools);
     notes.extend(config.optimize.without_effect(&config.build, rust));
+    let uncounted = config.evaluate.indirect().filter(|_| config.record.count_branches);
+    notes.extend(uncounted.map(|line| {
+        format!(
+            "taken branches are counted only of commands that are the program with its arguments, \
+             since only the program itself can be emulated; {line:?} is none"
+        )
+    }));
     notes
 }
 
@@ -201,9 +214,7 @@ pub fn optimize(
     directory: &Path,
     file: &str,
 ) -> Result<Plan, Error> {
-    let words = |lines: &Lines| {
-        lines.words().map_err(|problem| Error::Config { path: directory.join(file), problem })
-    };
+    let wrong = |problem| Error::Config { path: directory.join(file), problem };
     let files = Files::of(config);
     let (measured, _) = programs(config, tools);
     let made = |ending: &str| measured.iter().any(|program| program.ending == ending);
@@ -212,7 +223,7 @@ pub fn optimize(
         tools,
         directory,
         files: &files,
-        training: words(&config.workload.train)?,
+        training: config.workload.words().map_err(wrong)?,
     };
     let mut steps = vec![stages.build(Target::plain("build", Knowledge::None, &files.base))?];
     let mut now = Round::FIRST;
@@ -241,9 +252,10 @@ pub fn optimize(
     if made("pgo") {
         steps.extend(stages.counted()?);
     }
-    for (n, command) in words(&config.evaluate.command)?.iter().enumerate() {
+    for (n, command) in config.evaluate.words().map_err(wrong)?.iter().enumerate() {
         steps.push(stages.compare(&measured, n, command));
-        let counted = measured.iter().filter(|_| config.record.count_branches);
+        let wanted = config.record.count_branches && config.evaluate.is_direct(n);
+        let counted = measured.iter().filter(|_| wanted);
         let counting: Vec<Step> =
             counted.map(|program| stages.count(program, n, command)).collect();
         steps.extend(counting);

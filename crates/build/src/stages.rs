@@ -71,6 +71,16 @@ impl Round {
         self.file(&format!("train-{}.data", n + 1))
     }
 
+    /// How its training was timed.
+    pub(crate) fn training(self) -> PathBuf {
+        self.file("training.json")
+    }
+
+    /// What each of its recordings gave to the counts.
+    pub(crate) fn counted(self) -> PathBuf {
+        self.file("counted.json")
+    }
+
     fn counts(self) -> PathBuf {
         self.file("run.counts")
     }
@@ -106,6 +116,7 @@ impl Stages<'_> {
                 && optimize.clone
                 && round.number > optimize.profile_rounds(),
             counts: Output::from(&round.counts()),
+            found: Output::from(&round.counted()),
         };
         let name = format!("{}aggregate", round.prefix());
         steps.push(Step::new(name, Request::Aggregate(request)));
@@ -349,7 +360,7 @@ impl Stages<'_> {
         }
         for n in 0..files.evaluations {
             found.push(files.comparison(n));
-            if self.config.record.count_branches {
+            if self.config.record.count_branches && self.config.evaluate.is_direct(n) {
                 found.extend(measured.iter().map(|program| files.branches(program.ending, n)));
             }
         }

@@ -171,8 +171,8 @@ mod tests {
     fn what_an_earlier_step_makes_anew_is_not_called_up_to_date() {
         let step = |name: &str, input: &str, output: &str| {
             let (recordings, counts) = (vec![Input::from(input)], Output::from(output));
-            let binary = Input::from("app");
-            let request = Aggregate { recordings, binary, paths: false, counts };
+            let (binary, found) = (Input::from("app"), Output::from("found"));
+            let request = Aggregate { recordings, binary, paths: false, counts, found };
             Step::new(name, Request::Aggregate(request))
         };
         let plan =

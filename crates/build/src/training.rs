@@ -32,6 +32,8 @@ pub struct Wish {
     pub budget: f64,
     /// Which branch stacks the machine offers.
     pub offered: Offered,
+    /// Whether scripts or servers start the program: emulation follows no program into others.
+    pub started_by_others: bool,
 }
 
 /// A timed training command.
@@ -73,11 +75,19 @@ impl Training {
         let took = format!("the training takes {native:.1} s");
         let below = wish.emulate_below;
         let auto = wish.branches == Branches::Auto;
-        let short = auto && native < below;
-        let offered = Offered { emulation: auto && wish.offered.emulation, ..wish.offered };
+        let direct = !wish.started_by_others;
+        let short = auto && direct && native < below;
+        let emulation = auto && direct && wish.offered.emulation;
+        let offered = Offered { emulation, ..wish.offered };
         let emulation = if short { Emulation::BeforeSoftware } else { Emulation::Last };
         let branches = automatic(offered, emulation);
         let why = match branches {
+            Branches::None if auto && !direct => {
+                return Err("the training starts the program by a script or beside a server, \
+                            which the emulator cannot follow, and threads cannot be stopped here; \
+                            `planish doctor` says what is missing"
+                    .into());
+            }
             Branches::None => {
                 return Err("neither can programs be emulated here nor their threads be stopped; \
                             `planish doctor` says what is missing"
@@ -89,6 +99,9 @@ impl Training {
                     .into()
             }
             _ if short => ", and the emulator is missing here (planish doctor)".into(),
+            _ if auto && !direct => {
+                ", by a script or beside a server, which the emulator cannot follow".into()
+            }
             _ => String::new(),
         };
         let stretched = native.max(1e-3) * (1.0 + wish.budget / 100.0);
@@ -215,6 +228,7 @@ mod tests {
         emulate_below: 5.0,
         budget: 100.0,
         offered: ALL,
+        started_by_others: false,
     };
 
     #[test]
@@ -229,6 +243,16 @@ mod tests {
         assert_eq!(decided(&[90.0], USUAL).unwrap().1, 1);
         assert_eq!(decided(&[10.0], Wish { budget: 3.0, ..USUAL }).unwrap().1, 6);
         assert_eq!(decided(&[0.0], Wish { emulate_below: 0.0, ..USUAL }).unwrap().1, 10_000);
+    }
+
+    #[test]
+    fn what_starts_the_program_by_others_is_never_emulated() {
+        let others = Wish { started_by_others: true, ..USUAL };
+        let (branches, runs, reason) = decided(&[0.5], others).unwrap();
+        assert_eq!((branches, runs), (Branches::Software, 60));
+        assert!(reason.contains("by a script or beside a server, which the emulator"), "{reason}");
+        let missing = decided(&[0.5], Wish { offered: NO_STOPS, ..others }).unwrap_err();
+        assert!(missing.contains("by a script or beside a server"), "{missing}");
     }
 
     #[test]

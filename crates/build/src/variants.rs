@@ -162,6 +162,7 @@ impl CompareConfig {
                 ));
             }
         }
+        self.evaluate.as_ref().map_or(Ok(()), |evaluate| evaluate.around().check("[evaluate]"))?;
         self.cells().map(|_| ())
     }
 
@@ -179,16 +180,11 @@ impl CompareConfig {
             }
         }
         if let (true, Some(evaluate)) = (cells.is_empty(), &self.evaluate) {
-            for line in evaluate.command.all() {
+            for (line, command) in evaluate.command.all().into_iter().zip(evaluate.words()?) {
                 let metrics = vec![evaluate.metric.clone()];
                 let name = line.replace("{bin}", "").trim().to_owned();
                 let name = if name.is_empty() { "run".to_owned() } else { name };
-                cells.push(Cell {
-                    name,
-                    command: split_words(line)?,
-                    parameters: BTreeMap::new(),
-                    metrics,
-                });
+                cells.push(Cell { name, command, parameters: BTreeMap::new(), metrics });
             }
         }
         Ok(cells)

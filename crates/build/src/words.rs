@@ -21,9 +21,9 @@ pub fn split_words(line: &str) -> Result<Vec<String>, String> {
             '|' | '&' | ';' | '<' | '>' | '$' | '`' | '*' | '?' => {
                 return Err(format!(
                     "the command {line:?} needs a shell for {letter:?}, but commands of \
-                     [workload] and [evaluate] are started without one so that only your program \
-                     is recorded and measured; quote the sign, or write the file names out, or \
-                     put the work into the program"
+                     [workload] and [evaluate] are started without one, lest its start be \
+                     measured with every run; quote the sign, or write the file names out, or \
+                     write a script and start that: sh run.sh {{bin}}"
                 ));
             }
             other => word.get_or_insert_default().push(other),

@@ -45,7 +45,7 @@ pub fn digest(path: &Path) -> Result<String, Error> {
         };
         file.consume(read);
     }
-    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
+    Ok(hex::encode(hash.finalize()))
 }
 
 /// Do two names lead to one file?

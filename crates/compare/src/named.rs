@@ -16,8 +16,7 @@ pub fn design(
 ) -> Result<Design, Error> {
     let mut design = settings.design();
     design.variants = variants(binaries)?;
-    let words: Vec<String> = command.iter().filter(|word| *word != "{bin}").cloned().collect();
-    let name = if words.is_empty() { "run".to_owned() } else { words.join(" ") };
+    let name = shown(command);
     design.benchmarks = vec![Benchmark {
         name,
         command: command.to_vec(),
@@ -29,6 +28,18 @@ pub fn design(
         variant.sizes = variant.binaries.first().and_then(|binary| layouts::sizes(binary));
     }
     Ok(design)
+}
+
+/// A command without the program, as people wrote it: without what `planish workload` puts around
+/// it.
+fn shown(command: &[String]) -> String {
+    let by_workload = command.get(1..3).is_some_and(|words| words == ["workload", "--program"]);
+    let behind = command.iter().position(|word| word == "--").filter(|_| by_workload);
+    let own = command.get(behind.map_or(0, |at| at + 1)..).unwrap_or_default();
+    let program = ["{bin}", workload::PROGRAM];
+    let words: Vec<&str> =
+        own.iter().map(String::as_str).filter(|word| !program.contains(word)).collect();
+    if words.is_empty() { "run".to_owned() } else { words.join(" ") }
 }
 
 /// The inputs of each variant's link: as given, in the order of the variants, or the archive beside

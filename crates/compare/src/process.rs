@@ -11,6 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use workload::{USED_VARIABLE, Used};
 
 pub(crate) struct Outcome {
     pub(crate) run: Run,
@@ -23,6 +24,9 @@ pub(crate) struct Outcome {
 /// A program may print so much to one of its two outputs, which wait in memory; one that prints
 /// more is ended.
 const MOST_OUTPUT_BYTES: u64 = 1 << 30;
+
+/// Most bytes that are read of what a workload tells.
+const MOST_TOLD_BYTES: u64 = 1 << 16;
 
 /// Enough output to show a difference; what is longer is only hashed.
 const KEPT_BYTES: usize = 1 << 20;
@@ -68,6 +72,8 @@ impl<'a> Launcher<'a> {
         let mut stderr = sys::memory_file()?;
         let mut command = prepared(&words, environment_bytes, [&stdout, &stderr])
             .map_err(system("sharing the program's output file"))?;
+        let mut told = sys::memory_file()?;
+        command.env(USED_VARIABLE, sys::path_of(&told));
         let (counters, _) = sys::Counters::open(&self.counters);
         let steal_before = steal_ticks();
         let start_unix_ns =
@@ -93,6 +99,7 @@ impl<'a> Launcher<'a> {
             .rewind()
             .and_then(|()| stderr.take(KEPT_BYTES as u64).read_to_end(&mut complaint))
             .map_err(read)?;
+        let told = used_by_program(&mut told).map_err(system("reading what the program used"))?;
         let run = Run {
             benchmark,
             variant: slot.variant,
@@ -109,6 +116,10 @@ impl<'a> Launcher<'a> {
             counters,
             queued_ns: queued(&ended),
             ..used(&ended.usage)
+        };
+        let run = match told {
+            Some(told) => of_program(run, told),
+            None => run,
         };
         Ok(Outcome {
             run,
@@ -166,6 +177,31 @@ fn used(usage: &libc::rusage) -> Run {
     }
 }
 
+/// What `planish workload` tells of the program, where the command was one.
+fn used_by_program(file: &mut File) -> std::io::Result<Option<Used>> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.take(MOST_TOLD_BYTES).read_to_end(&mut bytes)?;
+    Used::read(&bytes)
+}
+
+/// The run with what the program alone used: set-up, client and planish itself are left out.
+fn of_program(run: Run, used: Used) -> Run {
+    Run {
+        wall_ns: used.wall_ns,
+        user_ns: used.user_ns,
+        system_ns: used.system_ns,
+        max_rss_bytes: used.max_rss_bytes,
+        minor_faults: used.minor_faults,
+        major_faults: used.major_faults,
+        voluntary_switches: used.voluntary_switches.unwrap_or_default(),
+        involuntary_switches: used.involuntary_switches.unwrap_or_default(),
+        // The first thread of the process that was waited for did not do the work.
+        queued_ns: None,
+        ..run
+    }
+}
+
 struct Output {
     hash: String,
     bytes: u64,
@@ -217,7 +253,7 @@ fn hash_output(
         kept = left;
         hash.update(&kept);
     }
-    let hash = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex::encode(hash.finalize());
     Ok(Output { hash, bytes, kept, printed })
 }
 

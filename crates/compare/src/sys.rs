@@ -154,6 +154,12 @@ pub(crate) fn memory_file() -> Result<File, Error> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
+/// A name under which programs of the same user can open a file of this process, as long as it
+/// lives.
+pub(crate) fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
 pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + (time.tv_usec.max(0) as u64) * 1000
 }

@@ -7,6 +7,7 @@
 
 use crate::binding::{ANOTHER_BUILD, Binding, Bindings, HIDDEN};
 use crate::by_name;
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
@@ -14,12 +15,12 @@ use crate::model::{Counts, ImageCounts, base_name};
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Clock, Timeline};
 use crate::workers::{Shared, count_samples};
+use address_spaces::Timeline;
 use image::Image;
 use perfdata::Input;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::options::CountOptions;
@@ -35,13 +36,27 @@ pub struct Aggregated {
     pub notes: Vec<String>,
     /// Samples in files that were not counted, most first.
     pub elsewhere: Vec<(String, u64)>,
+    /// What each recording gave; counts that were made before do not tell.
+    pub parts: Vec<Part>,
+}
+
+/// What one recording gave to counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The recording.
+    pub path: PathBuf,
+    /// Samples read.
+    pub samples: u64,
+    /// Those of them that were counted.
+    pub used: u64,
 }
 
 /// Counts that were made before.
 impl From<Counts> for Aggregated {
     fn from(counts: Counts) -> Aggregated {
         let samples = counts.ledger.samples.entered;
-        Aggregated { counts, samples, notes: Vec::new(), elsewhere: Vec::new() }
+        let (notes, elsewhere, parts) = Default::default();
+        Aggregated { counts, samples, notes, elsewhere, parts }
     }
 }
 
@@ -61,6 +76,7 @@ impl Aggregated {
                 }
             }
             all.elsewhere.extend(one.elsewhere);
+            all.parts.extend(one.parts);
             parts.push(one.counts);
         }
         all.counts = crate::merge(parts)?;
@@ -154,7 +170,7 @@ pub fn aggregate(
     sums.ledger.surplus_bytes = input.wholeness().surplus_bytes;
 
     let name =
-        |id: crate::timeline::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
+        |id: address_spaces::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
     let elsewhere: Vec<_> =
         sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
     let mut notes = notes(&bindings);
@@ -180,7 +196,8 @@ pub fn aggregate(
     notes.extend(not_whole(path, input));
     notes.extend(spe::notes(path, &spe));
     notes.extend(other_tracers);
-    Ok(Aggregated { counts, samples, notes, elsewhere })
+    let parts = vec![Part { path: path.to_owned(), samples, used: counts.ledger.samples.used }];
+    Ok(Aggregated { counts, samples, notes, elsewhere, parts })
 }
 
 /// What the recording's header promises and its file does not hold, or the other way round.
@@ -314,8 +331,13 @@ fn cause(
     match (another_build, elsewhere.first(), notes.first()) {
         (Some(note), ..) | (None, None, Some(note)) => note.clone(),
         (None, Some(_), _) => format!(
-            "the samples lie in {}; give the one that you mean with --binary, as it was recorded",
-            in_a_row(elsewhere.iter().take(4).map(|(path, count)| format!("{path} ({count})")))
+            "was it started at all? The samples lie in {}; in a planish.toml commands name the \
+             program by {{bin}} or $PLANISH_BIN; else give the one that you mean with --binary, as \
+             it was recorded",
+            in_a_row(elsewhere.iter().take(4).map(|(path, count)| {
+                let share = 100.0 * *count as f64 / samples.max(1) as f64;
+                format!("{path} ({count}, {share:.1} %)")
+            }))
         ),
         (None, None, None) => format!(
             "{} samples lie where the recording shows no mapping; record from the start of the \

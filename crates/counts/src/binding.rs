@@ -5,10 +5,9 @@
 //! that is remembered. The kernel is known by its map's name; where the recording tells its build
 //! ID, a file without one is not taken for it.
 
-use crate::kernel_map::{KernelPart, is_vmlinux};
 use crate::listed::{ListedId, ids_of, lasting, module_name};
 use crate::model::base_name;
-use crate::timeline::{FileId, MappedFile, Mapping, Side};
+use address_spaces::{FileId, KernelPart, MappedFile, Mapping, Side, is_vmlinux};
 use image::module_layout::{self, PlacedSection};
 use image::{FileOffset, Image, ImageAddr, ImageKind, Segment};
 use perfdata::RuntimeAddr;

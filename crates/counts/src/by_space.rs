@@ -4,7 +4,7 @@
 //! parked.
 
 use crate::resolve::Spaces;
-use crate::timeline::Timeline;
+use address_spaces::Timeline;
 use rustc_hash::FxHashMap;
 
 /// Tables are to be translated and emptied when they hold more slots than this, so that memory

@@ -12,8 +12,8 @@ use crate::by_name;
 use crate::error::Error;
 use crate::resolve::{Rules, Spaces, Sums};
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Change, KERNEL_PID, Timeline};
 use crate::traces::TraceCount;
+use address_spaces::{Change, KERNEL_PID, Timeline};
 use image::Image;
 use perfdata::RuntimeAddr;
 use std::path::Path;
@@ -60,7 +60,7 @@ pub fn aggregate(
         });
     }
     let notes = by_name::notes(&by_name, &counts.ledger);
-    Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new() })
+    Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new(), parts: Vec::new() })
 }
 
 /// Why nothing lies in the image.

@@ -1,7 +1,7 @@
 //! Samples to counts per image address, with a ledger of everything that could not be used.
 //!
 //! [`aggregate::aggregate`] reads one perf.data twice: the first pass (`sideband`) collects what
-//! processes mapped and when ([`timeline`]), the second (`workers`) counts samples by runtime
+//! processes mapped and when ([`address_spaces`]), the second (`workers`) counts samples by runtime
 //! address ([`traces`]). Only the distinct keys, a few thousand where there were millions of
 //! entries, are then translated to image addresses ([`resolve`]), checked against the code
 //! ([`straight_line`]) and handed out as [`Counts`]. [`kernel`] takes traces that an emulator
@@ -12,6 +12,7 @@ pub mod artefact;
 pub mod binding;
 mod by_name;
 mod by_space;
+mod clock;
 pub mod contexts;
 mod enough;
 mod error;
@@ -19,7 +20,6 @@ pub mod evidence;
 mod halves;
 pub mod input;
 pub mod kernel;
-mod kernel_map;
 mod ledger;
 mod lines;
 mod listed;
@@ -33,9 +33,7 @@ pub mod script;
 mod sideband;
 mod spe;
 pub mod straight_line;
-mod streams;
 pub mod text;
-pub mod timeline;
 pub mod traces;
 mod workers;
 

@@ -6,9 +6,8 @@
 //! any entry that can only mean the kernel; a module with its module's name; a program with its
 //! path, or, where no entry has that, with its file name.
 
-use crate::kernel_map::{KernelPart, is_vmlinux};
 use crate::model::base_name;
-use crate::timeline::MappedFile;
+use address_spaces::{KernelPart, MappedFile, is_vmlinux};
 use perfdata::{BuildIdEntry, CpuMode, Input};
 
 /// An entry of the recording's list.
@@ -101,7 +100,7 @@ pub(crate) fn module_name(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::Side;
+    use address_spaces::Side;
 
     fn entry(path: &str, id: u8, mode: CpuMode) -> ListedId {
         ListedId { path: path.to_owned(), id: vec![id; 20], mode }

@@ -6,7 +6,7 @@
 //! `PERF_RECORD_MMAP` or `PERF_RECORD_MMAP2`. Without mapping lines the addresses are taken to be
 //! those of the one image given, which is right for programs that are not position-independent.
 
-use crate::aggregate::{Aggregated, CountOptions};
+use crate::aggregate::{Aggregated, CountOptions, Part};
 use crate::binding::Bindings;
 use crate::by_name;
 use crate::error::Error;
@@ -14,8 +14,8 @@ use crate::halves;
 use crate::path_table::PathTable;
 use crate::resolve::{Spaces, Sums};
 use crate::straight_line::Unrecorded;
-use crate::timeline::{Change, KERNEL_PID, MappedFile, Side, Timeline};
 use crate::traces::{Trace, TraceTable};
+use address_spaces::{Change, KERNEL_PID, MappedFile, Side, Timeline};
 use image::Image;
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
@@ -103,7 +103,8 @@ pub fn aggregate(
             crate::aggregate::names_of(images)
         )]
     };
-    Ok(Aggregated { counts, samples, notes, elsewhere: Vec::new() })
+    let parts = vec![Part { path: path.to_owned(), samples, used: counts.ledger.samples.used }];
+    Ok(Aggregated { counts, samples, notes, elsewhere: Vec::new(), parts })
 }
 
 #[derive(Default)]

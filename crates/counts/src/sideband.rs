@@ -1,10 +1,10 @@
 //! The first pass over a recording: everything that is not a sample.
 
+use crate::clock::Clock;
 use crate::listed::ListedId;
 use crate::spe::AuxSideband;
-use crate::streams::each_stream;
-use crate::timeline::{Change, Clock, KERNEL_PID};
-use perfdata::{CpuMode, Input, Record, raw_records};
+use address_spaces::Change;
+use perfdata::{Input, Record, raw_records};
 
 /// What the first pass brings home.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) fn read_sideband(
     clock: Clock,
 ) -> Result<Sideband, perfdata::Error> {
     let read = |stream| read_stream(input, stream, clock);
-    let parts = each_stream(input.stream_count(), threads, read)?;
+    let parts = jobs::try_run(input.stream_count(), threads, read)?;
     let mut all = Sideband::default();
     let mut base = 0u64;
     // In the order of the streams, as if they had been read one after the other.
@@ -87,22 +87,8 @@ fn read_stream(
 }
 
 fn note_record(out: &mut Sideband, time: u64, record: &Record<'_>) {
+    out.changes.extend(Change::of(record).map(|change| (time, change)));
     match record {
-        Record::Mmap(m) if m.executable => {
-            let path = String::from_utf8_lossy(m.path).into_owned();
-            let kernel =
-                matches!(m.cpumode, CpuMode::Kernel | CpuMode::GuestKernel) || m.pid == KERNEL_PID;
-            let build_id = m.build_id.map(<[u8]>::to_vec);
-            let pid = if kernel { KERNEL_PID } else { m.pid };
-            out.changes
-                .push((time, Change::mapping(pid, (m.start, m.len, m.pgoff), path, build_id)));
-        }
-        Record::Fork(t) => {
-            out.changes.push((time, Change::Fork { pid: t.pid, parent: t.parent_pid }))
-        }
-        Record::Comm { pid, exec: true, .. } => {
-            out.changes.push((time, Change::Exec { pid: *pid }))
-        }
         // The kernel's own notes count all records, and its recorder's count the samples among
         // them: the same losses.
         Record::Lost { lost, .. } => out.lost_records = out.lost_records.saturating_add(*lost),

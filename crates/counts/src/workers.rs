@@ -6,14 +6,14 @@
 
 use crate::binding::Bindings;
 use crate::by_space::{self, BySpace};
+use crate::clock::Clock;
 use crate::halves;
 use crate::ledger::Reason;
 use crate::options::CountOptions;
 use crate::path_table::PathTable;
 use crate::resolve::{Rules, Sums};
-use crate::streams::each_stream;
-use crate::timeline::{Clock, Timeline};
 use crate::traces::{Trace, TraceTable};
+use address_spaces::Timeline;
 use crossbeam_channel::{Receiver, Sender};
 use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};
 
@@ -39,34 +39,25 @@ pub(crate) fn count_samples<'t>(
     let threads = shared.options.threads.max(1);
     let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
     let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let (receive, give_back) = (receive.clone(), give_back.clone());
-                scope.spawn(move || {
-                    let mut worker = Worker::new(shared);
-                    for (position, chunk) in receive {
-                        worker.count(position, &chunk);
-                        // The readers may have stopped already; then nobody needs the buffer.
-                        let _ = give_back.send(chunk.bytes);
-                    }
-                    worker.finish()
-                })
-            })
-            .collect();
-        drop(receive);
-        let read = |stream| read_stream(shared, stream, &send, &used, progress);
-        let ended = each_stream(shared.input.stream_count(), threads, read);
-        drop(send);
-        let mut total = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
-        for worker in workers {
-            match worker.join() {
-                Ok(sums) => total.merge(sums),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+    let count = |receive: Receiver<(u64, Chunk)>| {
+        let mut worker = Worker::new(shared);
+        for (position, chunk) in receive {
+            worker.count(position, &chunk);
+            // The readers may have stopped already; then nobody needs the buffer.
+            let _ = give_back.send(chunk.bytes);
         }
-        ended.map(|_| total)
-    })
+        worker.finish()
+    };
+    // Workers end when the readers' end of the channel is gone, and readers when the workers' is.
+    let read_all = move || {
+        let read = |stream| read_stream(shared, stream, &send, &used, progress);
+        jobs::try_run(shared.input.stream_count(), threads, read)
+    };
+    let (counted, ended) = jobs::beside(vec![receive; threads], count, read_all);
+    ended?;
+    let mut total = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
+    counted.into_iter().for_each(|sums| total.merge(sums));
+    Ok(total)
 }
 
 /// Hands the chunks of one stream to the workers, each with its position in the recording.

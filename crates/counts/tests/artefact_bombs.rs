@@ -86,7 +86,7 @@ fn read(bytes: &[u8]) -> Result<Counts, String> {
         assert!(said.starts_with(&name), "{said}");
         said.replace(&name, "FILE")
     };
-    artefact::read(file.path()).map_err(told)
+    artefact::read(file.path(), std::fs::File::open(file.path()).unwrap()).map_err(told)
 }
 
 #[track_caller]

@@ -32,7 +32,7 @@ fn bytes(counts: &Counts) -> Vec<u8> {
 fn read_back(bytes: &[u8]) -> Result<Counts, counts::Error> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
-    artefact::read(file.path())
+    artefact::read(file.path(), std::fs::File::open(file.path()).unwrap())
 }
 
 #[test]

@@ -9,7 +9,6 @@ use std::env;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::thread;
 
 use programs::{Surroundings, is_program};
 
@@ -47,16 +46,10 @@ const LINKER_FEATURES: &[(&str, &str)] = &[
 
 /// Looks at everything, side by side: most of the time is spent starting programs.
 pub fn examine() -> Tools {
-    let jobs: [fn(&Surroundings) -> Finding; 6] = [clang, gcc, rust, linkers, profile_tools, perf];
+    let looks: [fn(&Surroundings) -> Finding; 6] = [clang, gcc, rust, linkers, profile_tools, perf];
     let plugin = record::plugin(None).ok();
     let around = &Surroundings::here();
-    let (mut findings, emulator) = thread::scope(|scope| {
-        let running = jobs.map(|job| scope.spawn(move || job(around)));
-        let emulator = emulator(around);
-        let findings: Vec<Finding> =
-            running.into_iter().filter_map(|job| job.join().ok()).collect();
-        (findings, emulator)
-    });
+    let (mut findings, emulator) = jobs::beside(looks, |look| look(around), || emulator(around));
     let can_emulate = emulator.is_some() && plugin.is_some();
     findings.push(emulation(around, emulator, plugin));
     findings.extend(left_out(around));
@@ -141,13 +134,8 @@ fn sort_features(
     compiler: &Path,
     features: &[Feature],
 ) -> (Vec<&'static str>, Vec<&'static str>) {
-    let answers: Vec<bool> = thread::scope(|scope| {
-        let jobs: Vec<_> = features
-            .iter()
-            .map(|(_, flags)| scope.spawn(move || compiles(around, compiler, flags)))
-            .collect();
-        jobs.into_iter().map(|job| job.join().unwrap_or(false)).collect()
-    });
+    let try_out = |(_, flags): &Feature| compiles(around, compiler, flags);
+    let (answers, ()) = jobs::beside(features, try_out, || ());
     let pick = |wanted: bool| {
         let paired = features.iter().zip(&answers);
         paired.filter(|(_, answer)| **answer == wanted).map(|((name, _), _)| *name).collect()

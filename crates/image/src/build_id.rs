@@ -80,7 +80,7 @@ impl Hash for BuildId {
 
 impl fmt::Display for BuildId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.as_bytes()))
     }
 }
 
@@ -102,19 +102,11 @@ impl FromStr for BuildId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseBuildIdError { text: text.chars().take(2 * MAX_BYTES + 2).collect() };
-        if !text.len().is_multiple_of(2) || text.len() > 2 * MAX_BYTES {
+        if text.len() > 2 * MAX_BYTES {
             return Err(error());
         }
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let bytes: Option<Vec<u8>> = text
-            .as_bytes()
-            .chunks_exact(2)
-            .map(|pair| match pair {
-                [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-                _ => None,
-            })
-            .collect();
-        bytes.and_then(|bytes| BuildId::from_bytes(&bytes)).ok_or_else(error)
+        let bytes = hex::decode(text).map_err(|_| error())?;
+        BuildId::from_bytes(&bytes).ok_or_else(error)
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::machine::{BootMachine, Initrd, is_interrupted};
 use crate::{Error, Form};
-use code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
 use object::{Object, ObjectSection, SectionKind};
+use record::code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
 use record::machine::{Execution, Watcher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -113,12 +113,14 @@ impl Counts {
             to_the_end: true,
             ..MachineMetricsOptions::default()
         };
-        let measured = match code_metrics::machine::measure(&guest.argv(), &options, watch) {
-            Err(code_metrics::Error::Machine(error)) if is_interrupted(&error) => return Ok(false),
-            other => {
-                other.map_err(Error::doing(format!("measuring {name} ({})", image.display())))?
-            }
-        };
+        let measured =
+            match record::code_metrics::machine::measure(&guest.argv(), &options, watch) {
+                Err(record::code_metrics::Error::Machine(error)) if is_interrupted(&error) => {
+                    return Ok(false);
+                }
+                other => other
+                    .map_err(Error::doing(format!("measuring {name} ({})", image.display())))?,
+            };
         let section = |section: &record::machine::Section| Section {
             number: section.number,
             name: section.name.clone(),
@@ -235,7 +237,7 @@ impl Outcome {
 #[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
-    use code_metrics::Counters;
+    use record::code_metrics::Counters;
     use serde_json::Value;
 
     fn counts() -> Counts {

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let has = |word: &str| rest.iter().any(|argument| argument == word);
     let image = image::Image::open(Path::new(program))?;
-    let counts = counts::artefact::read(Path::new(counts))?;
+    let counts = counts::artefact::read(Path::new(counts), std::fs::File::open(counts)?)?;
     let counts =
         counts.find(image.build_id(), program).ok_or("the counts are of another program")?;
     let mut counts = counts.clone();
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn graph(image: &image::Image, path: &str) -> Result<Cfg, Box<dyn std::error::Error>> {
-    let counts = counts::artefact::read(Path::new(path))?;
+    let counts = counts::artefact::read(Path::new(path), std::fs::File::open(path)?)?;
     let program = image.path().display().to_string();
     let counts =
         counts.find(image.build_id(), &program).ok_or("the counts are of another program")?;

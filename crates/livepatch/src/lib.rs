@@ -27,7 +27,6 @@ pub mod flags;
 mod graph;
 pub mod icf;
 pub mod ipa_clones;
-mod jobs;
 mod linked_files;
 mod objects;
 mod patch;

@@ -6,7 +6,7 @@ use crate::files::{KnownFiles, SourceFiles};
 use crate::graph::{Graph, NodeId, Place, Reason, Source, UnitId};
 use crate::linked_files::{self, Linked, tie_all};
 use crate::scan::{Build, Unit};
-use crate::{Error, dumps, jobs, objects};
+use crate::{Error, dumps, objects};
 use image::Image;
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ fn read_all(
     }
     // Linked files first: they may be large, and the last job should be a short one.
     let before = build.linked.len();
-    let read = jobs::run(before + build.units.len(), threads, |reader: &mut Reader, job| {
+    let read = jobs::run_with(before + build.units.len(), threads, |reader: &mut Reader, job| {
         if let Some(path) = build.linked.get(job) {
             return Some(Read::Linked(linked_files::read(path)));
         }

@@ -5,7 +5,7 @@
 //! `out.c.000i.ipa-clones`, and a later `-o other.o` leaves it lying about. So a dump counts only
 //! where its object is there and of about the same age.
 
-use crate::{Error, jobs, walk};
+use crate::{Error, walk};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -103,9 +103,8 @@ pub fn scan(root: &Path, threads: usize) -> Result<Build, Error> {
     let walk::Files { files: mut candidates, links } = walk::files(root)?;
     let in_place = candidates.len();
     candidates.extend(links);
-    let kinds = jobs::run(candidates.len(), threads, |(): &mut (), job| {
-        candidates.get(job).map(|path| look(path))
-    });
+    let kinds =
+        jobs::run(candidates.len(), threads, |job| candidates.get(job).map(|path| look(path)));
     for (number, (path, kind)) in candidates.iter().zip(kinds.into_iter().flatten()).enumerate() {
         match kind? {
             Looked::Other => {}

@@ -9,6 +9,7 @@ use build::config::Command;
 use build::plan::{self, Files, Measured, STATE_DIRECTORY};
 use build::reuse::Reused;
 use build::state::State;
+use build::training::Training;
 use build::verified::{Verified, code_bytes};
 use build::{Project, Step, verify};
 use compare::result::{Compared, Measurement};
@@ -61,7 +62,9 @@ impl Finished<'_> {
             measurement.raw = vec![files.runs(n).display().to_string()];
             last_step.extend(self.added_by_layout(&files, n)?);
             measurements.push(measurement);
-            if self.project.config.record.count_branches {
+            // What lies there of another command was counted before planish.toml changed.
+            let counted = self.project.config.evaluate.is_direct(n);
+            if counted && self.project.config.record.count_branches {
                 // The steps are optional: without an emulator there are no counts.
                 let count = |which: &str| {
                     let value: serde_json::Value =
@@ -81,11 +84,19 @@ impl Finished<'_> {
             }
         }
         let size = |path: &Path| std::fs::metadata(at(path)).map_or(0, |m| m.len());
+        let counted: serde_json::Value = read_json(&at(&files.counted))?;
+        let part = |n: usize| counted.get("parts")?.get(n)?.get("used")?.as_u64();
+        let training = self.project.config.workload.train.all();
+        let all: u64 = (0..training.len()).filter_map(part).sum();
+        // Where the CPU records branches nothing is timed.
+        let timed = Training::read(&at(&files.training)).ok();
         let recording = |(n, command): (usize, &&str)| Recording {
             command: command.to_string(),
             file_bytes: size(&files.recording(n)),
+            seconds: timed.as_ref().and_then(|timed| Some(timed.commands.get(n)?.seconds)),
+            samples: part(n),
+            share: part(n).filter(|_| all > 0).map(|used| used as f64 / all as f64),
         };
-        let training = self.project.config.workload.train.all();
         Ok(Optimization {
             schema: "planish-optimize".into(),
             version: 1,

@@ -151,6 +151,9 @@ enum Verb {
     /// Time training, and record it as suits the time it takes
     #[command(hide = true)]
     Train(command::train::Args),
+    /// Run a command with its set-up, a server and tear-down around it
+    #[command(hide = true)]
+    Workload(Box<command::workload::Args>),
     Pages(command::pages::Args),
     Optimize(command::optimize::Args),
     Livepatch(command::livepatch::Args),
@@ -186,6 +189,7 @@ impl Cli {
             Verb::Compare(args) => command::compare::run(*args, global),
             Verb::Compiler(args) => command::compiler::run(&args),
             Verb::Train(args) => command::train::run(args, global),
+            Verb::Workload(args) => command::workload::run(*args),
             Verb::Pages(args) => command::pages::run(args, global),
             Verb::Optimize(args) => command::optimize::run(args, global),
             Verb::Livepatch(args) => command::livepatch::run(&args, global),

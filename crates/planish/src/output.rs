@@ -61,7 +61,8 @@ pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
         || error
             .downcast_ref::<relink::Error>()
             .is_some_and(|error| matches!(error, relink::Error::Link { .. }))
-        || error.is::<code_metrics::Error>()
+        || error.is::<record::code_metrics::Error>()
+        || error.is::<workload::Error>()
         || error
             .downcast_ref::<kernel::Error>()
             .is_some_and(|error| matches!(error, kernel::Error::Make { .. }))

@@ -102,7 +102,7 @@ const WRITES_ALLOWED: &[&str] = &[
     "crates/record/src/cgroups.rs",
     "crates/record/src/sys/readers.rs",
     "crates/kernel/src/time/mod.rs",
-    "crates/superpages/src/elf.rs",
+    "crates/superpages/src/read_elf.rs",
 ];
 
 #[test]

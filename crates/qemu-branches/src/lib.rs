@@ -10,7 +10,7 @@
 //!
 //! With `metrics=FILE` it records nothing, and runs a model of the instruction caches and
 //! translation buffers beside the program, or a machine's kernel, instead (see `metrics`); the
-//! crate `code-metrics` drives that.
+//! module `code_metrics` of `crates/record` drives that.
 //!
 //! With `traces=on` a machine's branches are not sampled but counted, all of them, in the plugin's
 //! memory (see [`traces`]).

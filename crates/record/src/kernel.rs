@@ -115,8 +115,8 @@ impl Said {
 
 /// Hexadecimal digits to bytes, as far as they are such.
 fn bytes(digits: &str) -> Vec<u8> {
-    let pairs = digits.as_bytes().chunks_exact(2);
-    pairs.map_while(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+    let good = digits.bytes().take_while(u8::is_ascii_hexdigit).count() & !1;
+    hex::decode(digits.get(..good).unwrap_or_default()).unwrap_or_default()
 }
 
 /// The build ID among ELF notes (`NT_GNU_BUILD_ID` of the owner `GNU`).

@@ -5,6 +5,7 @@
 //! keeps a branch stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware
 //! branch stacks or clock samples. [`kernel`] records the kernel of a whole emulated machine, which
 //! [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
+//! [`code_metrics`] records nothing, but has a program or a kernel counted under the same emulators.
 //!
 //! The modules of a live recording, from below: what is asked for (`options`, `settings`,
 //! `streaming`, `target`); events (`event`, `planned`, `plan`) and which of them the kernel gives
@@ -20,6 +21,7 @@ mod backlog;
 pub mod branches;
 mod cgroups;
 mod child;
+pub mod code_metrics;
 mod control;
 mod cpus;
 mod descriptors;

@@ -1,7 +1,7 @@
 //! How is told what was counted, and what was not?
 
 use counts::Book;
-use counts::aggregate::Aggregated;
+use counts::aggregate::{Aggregated, Part};
 use serde_json::{Value, json};
 
 /// Most files that are named of those in which nothing was counted.
@@ -24,11 +24,26 @@ pub fn lines(found: &Aggregated, verbose: bool) -> Vec<String> {
         let unknown = ledger.unknown_records;
         lines.push(format!("{:>20}: {unknown} records of unknown or damaged kinds", "skipped"));
     }
+    lines.extend(parts(&found.parts));
     let elsewhere = found.elsewhere.iter().take(if verbose { MOST_ELSEWHERE } else { 0 });
     lines.extend(
         elsewhere.map(|(path, count)| format!("{:>20}: {count} samples in {path}", "elsewhere")),
     );
     lines
+}
+
+/// What each of several recordings gave.
+fn parts(parts: &[Part]) -> Vec<String> {
+    if parts.len() < 2 {
+        return Vec::new();
+    }
+    let all: u64 = parts.iter().map(|part| part.used).sum();
+    let line = |Part { path, samples, used }: &Part| {
+        let share = 100.0 * *used as f64 / all.max(1) as f64;
+        let path = path.display();
+        format!("{:>20}: {used} of {samples} samples of {path}, {share:.1} % of all used", "part")
+    };
+    parts.iter().map(line).collect()
 }
 
 /// Says that a recording ends too early.
@@ -73,5 +88,8 @@ pub fn json(found: &Aggregated) -> Value {
     json!({
         "schema": "planish-aggregate", "version": 1, "images": images, "notes": found.notes,
         "ledger": found.counts.ledger,
+        "parts": found.parts.iter().map(|part| json!({
+            "path": part.path, "samples": part.samples, "used": part.used,
+        })).collect::<Vec<_>>(),
     })
 }

@@ -1,5 +1,6 @@
 //! How are the findings of `planish doctor` told to people?
 
+use crate::numbers::numbered;
 use crate::{Colour, Style, visible};
 use doctor::{Finding, State};
 use std::fmt::Write as _;
@@ -30,7 +31,7 @@ pub fn findings(findings: &[Finding], style: Style) -> String {
     }
     let of = |state| findings.iter().filter(|finding| finding.state == state).count();
     let limited = of(State::Limited);
-    let restrictions = format!("{limited} restriction{}", if limited == 1 { "" } else { "s" });
+    let restrictions = numbered(limited as u64, "restriction", "restrictions");
     let _ = match of(State::Missing) {
         0 => writeln!(text, "ready; {restrictions}"),
         1 => writeln!(text, "not ready: 1 needed thing is missing, {restrictions}"),

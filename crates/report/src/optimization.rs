@@ -99,6 +99,30 @@ pub struct Recording {
     pub command: String,
     /// Size of the perf.data file.
     pub file_bytes: u64,
+    /// How long the command takes without being recorded, where that was found out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// Samples in the program; branch stacks where it was recorded with them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Their share in those of all commands: what the command gave to the profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+}
+
+impl Recording {
+    /// A row of the table of what was recorded.
+    fn row(&self) -> String {
+        let cell = |text: Option<String>| text.unwrap_or_default();
+        format!(
+            "| `{}` | {} | {} | {} | {} |",
+            self.command.replace('|', "\\|"),
+            cell(self.seconds.map(|seconds| format!("{seconds:.1} s"))),
+            cell(self.samples.map(count)),
+            cell(self.share.map(pct)),
+            bytes(self.file_bytes as f64)
+        )
+    }
 }
 
 /// The profile.
@@ -319,10 +343,14 @@ impl Optimization {
 
     fn markdown_profile(&self, text: &mut String) {
         let _ = writeln!(text, "## Recorded and profiled\n");
-        for r in &self.recordings {
-            let _ =
-                writeln!(text, "- `{}`: {} of perf.data", r.command, bytes(r.file_bytes as f64));
+        let _ = writeln!(
+            text,
+            "| command | takes | samples in the program | share | perf.data |\n|---|---:|---:|---:|---:|"
+        );
+        for recording in &self.recordings {
+            let _ = writeln!(text, "{}", recording.row());
         }
+        let _ = writeln!(text);
         let p = &self.profile;
         let _ = writeln!(text, "- `{}`: {}", p.path, bytes(p.file_bytes as f64));
         if let Some(evidence) = &p.evidence {

@@ -19,8 +19,7 @@ use std::path::Path;
 
 use crate::Error;
 use crate::check::{self, BASE_PAGE, SUPERPAGE, Size, down, up};
-use crate::class::Class;
-use crate::elf::{HEADER_BYTES, Headers, PROGRAM_BYTES, Program, SECTION_BYTES};
+use crate::elf::{Class, HEADER_BYTES, Headers, PROGRAM_BYTES, Program, SECTION_BYTES};
 
 /// The superpage that files are rewritten for.
 const SIZE: Size = Size { base_page: BASE_PAGE, bytes: SUPERPAGE, contiguous: false };

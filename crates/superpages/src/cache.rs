@@ -72,7 +72,7 @@ struct Text {
 }
 
 fn text(path: &Path) -> Result<Text, Error> {
-    let file = crate::elf::open(path)?;
+    let file = crate::read_elf::open(path)?;
     let headers = Headers::read(path, &file)?;
     let size = Size::of(headers.arch).first().copied();
     let span = |text: &crate::elf::Program| {

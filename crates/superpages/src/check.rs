@@ -189,7 +189,7 @@ pub struct Assessment {
 /// When the file cannot be read, is no program or library with the least significant byte first, or
 /// its tables or segments do not fit into the file or into each other.
 pub fn check(path: &Path) -> Result<Assessment, Error> {
-    let file = crate::elf::open(path)?;
+    let file = crate::read_elf::open(path)?;
     let headers = Headers::read(path, &file)?;
     let segments: Vec<Segment> =
         headers.texts().map(|text| segment(&headers, &file, text)).collect();
@@ -224,7 +224,7 @@ pub fn check(path: &Path) -> Result<Assessment, Error> {
 /// # Errors
 /// As [`check()`].
 pub fn text_bytes(path: &Path) -> Result<u64, Error> {
-    let file = crate::elf::open(path)?;
+    let file = crate::read_elf::open(path)?;
     Ok(Headers::read(path, &file)?.text_bytes())
 }
 

@@ -67,7 +67,7 @@ impl Request {
         strict: bool,
         quiet: bool,
     ) -> Result<Request, Error> {
-        let file = crate::elf::open(program)?;
+        let file = crate::read_elf::open(program)?;
         let headers = Headers::read(program, &file)?;
         let refuse =
             |reason: &str| Error::NotCopied { path: program.to_owned(), reason: reason.to_owned() };

@@ -14,7 +14,6 @@
 mod align;
 mod cache;
 mod check;
-mod class;
 mod copies;
 mod copying;
 mod elf;
@@ -23,6 +22,7 @@ mod libraries;
 mod links;
 mod probe;
 mod process;
+mod read_elf;
 mod rewrite;
 mod sys;
 mod system;

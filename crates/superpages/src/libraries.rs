@@ -58,7 +58,7 @@ pub fn elf_program(path: &Path) -> Result<PathBuf, Error> {
     let mut path = path.to_owned();
     for _ in 0..MAX_SCRIPTS {
         let mut start = Vec::new();
-        let file = crate::elf::open(&path)?;
+        let file = crate::read_elf::open(&path)?;
         file.take(256)
             .read_to_end(&mut start)
             .map_err(|source| Error::Read { path: path.clone(), source })?;
@@ -103,7 +103,7 @@ pub fn files_of(
     loading: Loading,
 ) -> Result<Vec<PathBuf>, Error> {
     let failed = |what: String| Error::Libraries { path: program.to_owned(), what };
-    let file = crate::elf::open(program)?;
+    let file = crate::read_elf::open(program)?;
     let headers = Headers::read(program, &file)?;
     let mut files = vec![program.to_owned()];
     let Some(linker) = headers.interpreter() else { return Ok(files) };

@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use crate::align::{self, Plan};
 use crate::check::SUPERPAGE;
-use crate::elf::{self, Headers, PROGRAM_BYTES, SECTION_BYTES};
-use crate::{Error, check, sys};
+use crate::elf::{Headers, PROGRAM_BYTES, SECTION_BYTES};
+use crate::{Error, check, read_elf, sys};
 
 /// How the bytes of a new file go to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ struct Rewrite {
 
 impl Rewrite {
     fn planned(input: &Path, fill: bool) -> Result<Rewrite, Error> {
-        let file = elf::open(input)?;
+        let file = read_elf::open(input)?;
         let headers = Headers::read(input, &file)?;
         if let Some(reason) = privileges(input, &file)? {
             return Err(Error::Refused { path: input.to_owned(), reason: reason.to_owned() });
@@ -147,7 +147,7 @@ impl Rewrite {
 /// # Errors
 /// When it is no regular file, cannot be read or cannot be written.
 pub fn copy(input: &Path, output: &Path, writes: Writes) -> Result<(), Error> {
-    let file = elf::open(input)?;
+    let file = read_elf::open(input)?;
     let about = file.metadata().map_err(|source| Error::Read { path: input.to_owned(), source })?;
     write(&file, output, about.len(), writes, |buffer, at| {
         file.read_exact_at(buffer, at)

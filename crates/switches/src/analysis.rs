@@ -185,10 +185,9 @@ struct Reading<'i, 'k> {
 
 impl Reading<'_, '_> {
     fn record(&mut self, record: &Record<'_>, id: &SampleId) {
+        self.stacks.note(record);
         match record {
-            Record::Mmap(map) => self.stacks.mmap(map),
             Record::Fork(task) => {
-                self.stacks.fork(task);
                 let name = self.threads.get(&task.parent_tid).map(|thread| thread.name.clone());
                 self.pairing.begins(task.tid);
                 self.ended.extend(self.threads.remove(&task.tid));
@@ -196,11 +195,8 @@ impl Reading<'_, '_> {
                 thread.name = name.unwrap_or_default();
             }
             Record::Comm { pid, tid, exec, name } => {
-                if *exec {
-                    self.stacks.exec(*pid);
-                    if let Some(time) = id.time {
-                        self.pairing.runs(*tid, time);
-                    }
+                if *exec && let Some(time) = id.time {
+                    self.pairing.runs(*tid, time);
                 }
                 self.thread(*tid, Some(*pid)).name = String::from_utf8_lossy(name).into_owned();
             }

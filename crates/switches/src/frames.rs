@@ -2,11 +2,11 @@
 
 use crate::kernel::KernelSymbols;
 use crate::pairing::StackId;
+use address_spaces::{AddressSpaces, Change, FileId, KERNEL_PID, MappedFile};
 use image::{FileOffset, Image, ImageAddr, UnwindRegisters};
-use perfdata::{MmapEvent, Sample, TaskEvent};
+use perfdata::{Record, RuntimeAddr, Sample};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Values of a call chain from here on are no addresses but say whose the following ones are
@@ -14,8 +14,6 @@ use std::path::Path;
 const CONTEXT_FIRST: u64 = -4095i64 as u64;
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
-/// The pid of the kernel's own mappings.
-const KERNEL: i32 = -1;
 
 /// Stands in a chain for callers that it lacks; no mark of the kernel's.
 const MISSING: u64 = -3001i64 as u64;
@@ -46,27 +44,6 @@ const DWARF_TO_PERF: [(u16, u32); 17] = [
     (16, 8),
 ];
 
-#[derive(Clone, Copy)]
-struct Mapping {
-    end: u64,
-    file_offset: u64,
-    file: usize,
-}
-
-#[derive(Clone, Default)]
-struct Process {
-    /// By start; a new mapping replaces what it covers.
-    mappings: BTreeMap<u64, Mapping>,
-    /// Changes with the mappings, so that a chain that was named before is named again.
-    generation: u64,
-}
-
-struct File {
-    path: String,
-    build_id: Option<Vec<u8>>,
-    image: Option<Option<Image>>,
-}
-
 /// What unwinding by `.eh_frame` gave.
 struct Unwound {
     frames: Vec<u64>,
@@ -79,10 +56,12 @@ pub(crate) struct Stacks<'k> {
     kernel: Option<&'k KernelSymbols>,
     /// Whether the names are those of the recorded kernel.
     kernel_fits: bool,
-    processes: FxHashMap<i32, Process>,
-    files: Vec<File>,
-    file_numbers: FxHashMap<(String, Option<Vec<u8>>), usize>,
-    generations: u64,
+    spaces: AddressSpaces,
+    /// How often each process's address space changed, so that a chain that was named before is
+    /// named again.
+    generations: FxHashMap<i32, u64>,
+    /// Files opened, and those that cannot be.
+    images: FxHashMap<FileId, Option<Image>>,
     known: FxHashMap<(i32, u64, Vec<u64>), StackId>,
     numbers: FxHashMap<Vec<String>, StackId>,
     frames: Vec<Vec<String>>,
@@ -99,10 +78,9 @@ impl<'k> Stacks<'k> {
         Stacks {
             kernel,
             kernel_fits: false,
-            processes: FxHashMap::default(),
-            files: Vec::new(),
-            file_numbers: FxHashMap::default(),
-            generations: 0,
+            spaces: AddressSpaces::default(),
+            generations: FxHashMap::default(),
+            images: FxHashMap::default(),
             known: FxHashMap::default(),
             numbers: FxHashMap::default(),
             frames: Vec::new(),
@@ -112,55 +90,18 @@ impl<'k> Stacks<'k> {
         }
     }
 
-    /// A process or the kernel mapped code.
-    pub(crate) fn mmap(&mut self, map: &MmapEvent<'_>) {
-        if map.pid == KERNEL {
+    /// Keeps what a record says about address spaces.
+    pub(crate) fn note(&mut self, record: &Record<'_>) {
+        if let Record::Mmap(map) = record
+            && map.pid == KERNEL_PID
+        {
             // The kernel's own mapping states its text's address as the offset.
             let kernel = map.path.starts_with(b"[kernel.kallsyms]");
             self.kernel_fits |= kernel && self.kernel.is_some_and(|kernel| kernel.is_at(map.pgoff));
-            return;
         }
-        if !map.executable {
-            return;
+        if let Some(pid) = Change::of(record).and_then(|change| self.spaces.apply(change)) {
+            *self.generations.entry(pid).or_default() += 1;
         }
-        let path = String::from_utf8_lossy(map.path).into_owned();
-        let build_id = map.build_id.map(<[u8]>::to_vec);
-        let next = self.files.len();
-        let file = *self.file_numbers.entry((path.clone(), build_id.clone())).or_insert(next);
-        if file == next {
-            self.files.push(File { path, build_id, image: None });
-        }
-        self.generations += 1;
-        let process = self.processes.entry(map.pid).or_default();
-        process.generation = self.generations;
-        let (start, end) = (map.start.0, map.start.0.saturating_add(map.len));
-        // What began before and reaches in ends there; what begins within is gone.
-        if let Some((_, before)) = process.mappings.range_mut(..start).next_back() {
-            before.end = before.end.min(start);
-        }
-        let covered: Vec<u64> =
-            process.mappings.range(start..end).map(|(start, _)| *start).collect();
-        for start in covered {
-            process.mappings.remove(&start);
-        }
-        process.mappings.insert(start, Mapping { end, file_offset: map.pgoff, file });
-    }
-
-    /// A process was made: it begins as its parent is.
-    pub(crate) fn fork(&mut self, task: &TaskEvent) {
-        if task.pid != task.parent_pid
-            && let Some(parent) = self.processes.get(&task.parent_pid).cloned()
-        {
-            self.generations += 1;
-            self.processes.insert(task.pid, Process { generation: self.generations, ..parent });
-        }
-    }
-
-    /// A process became another program.
-    pub(crate) fn exec(&mut self, pid: i32) {
-        self.generations += 1;
-        let generation = self.generations;
-        self.processes.insert(pid, Process { generation, ..Process::default() });
     }
 
     /// The number of a sample's call chain, its first user frames completed by what the sample has
@@ -268,7 +209,7 @@ impl<'k> Stacks<'k> {
 
     /// The number of a chain of addresses and context marks, innermost first.
     pub(crate) fn id_of(&mut self, pid: i32, raw: Vec<u64>) -> StackId {
-        let generation = self.processes.get(&pid).map_or(0, |process| process.generation);
+        let generation = self.generations.get(&pid).copied().unwrap_or(0);
         let key = (pid, generation, raw);
         if let Some(id) = self.known.get(&key) {
             return *id;
@@ -318,17 +259,16 @@ impl<'k> Stacks<'k> {
     }
 
     /// The file that a process has mapped at an address, and the address's offset in it.
-    fn mapped(&self, pid: i32, address: u64) -> Option<(usize, u64)> {
-        let process = self.processes.get(&pid)?;
-        let (start, mapping) = process.mappings.range(..=address).next_back()?;
-        let offset = (address - start).saturating_add(mapping.file_offset);
-        (address < mapping.end).then_some((mapping.file, offset))
+    fn mapped(&self, pid: i32, address: u64) -> Option<(FileId, u64)> {
+        let mapping = self.spaces.find(pid, RuntimeAddr(address))?;
+        let offset = (address - mapping.origin.0).saturating_add(mapping.pgoff);
+        Some((mapping.file, offset))
     }
 
     /// The image of a file, opened once.
-    fn image(&mut self, file: usize) -> Option<&Image> {
-        let File { path, build_id, image } = self.files.get_mut(file)?;
-        image.get_or_insert_with(|| open(path, build_id.as_deref())).as_ref()
+    fn image(&mut self, file: FileId) -> Option<&Image> {
+        let mapped = self.spaces.files().get(file.0 as usize)?;
+        self.images.entry(file).or_insert_with(|| open(mapped)).as_ref()
     }
 
     /// Where a run-time address of a process lies.
@@ -342,7 +282,8 @@ impl<'k> Stacks<'k> {
         let Some((number, offset)) = self.mapped(pid, address) else {
             return format!("{address:#x}");
         };
-        let Some(path) = self.files.get(number).map(|file| file.path.clone()) else {
+        let file = self.spaces.files().get(number.0 as usize);
+        let Some(path) = file.map(|file| file.path.clone()) else {
             return format!("{address:#x}");
         };
         let short = path.rsplit('/').next().unwrap_or(&path);
@@ -361,7 +302,7 @@ impl<'k> Stacks<'k> {
 }
 
 /// The file that ran, when it is still there and still the same.
-fn open(path: &str, build_id: Option<&[u8]>) -> Option<Image> {
+fn open(MappedFile { path, build_id, .. }: &MappedFile) -> Option<Image> {
     // `[vdso]`, `//anon` and the like are no files.
     if !path.starts_with('/') || path.starts_with("//") {
         return None;

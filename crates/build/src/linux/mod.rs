@@ -121,6 +121,5 @@ fn tree_state(root: &Path) -> Result<String, Error> {
             files += 1;
         }
     }
-    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("{files} files {digits}\n"))
+    Ok(format!("{files} files {}\n", hex::encode(hash.finalize())))
 }

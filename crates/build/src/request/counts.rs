@@ -14,6 +14,8 @@ pub struct Aggregate {
     pub paths: bool,
     /// The counts.
     pub counts: Output,
+    /// What each recording gave to them.
+    pub found: Output,
 }
 
 impl Aggregate {
@@ -25,6 +27,7 @@ impl Aggregate {
             .with("-o")
             .with(&self.counts)
             .with_if(self.paths, "--paths")
+            .with_json(&self.found)
     }
 }
 

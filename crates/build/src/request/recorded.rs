@@ -79,6 +79,8 @@ pub struct TrainTime {
     pub emulate_below: f64,
     /// Per cent of the program's CPU time that goes into stops.
     pub budget: f64,
+    /// Whether scripts or servers start the program, so that it cannot be emulated.
+    pub started_by_others: bool,
     /// Where what the commands print goes.
     pub program_output: PathBuf,
     /// The commands.
@@ -94,6 +96,7 @@ impl TrainTime {
             .with_option("--seconds", self.seconds)
             .with_option("--emulate-below", self.emulate_below)
             .with_option("--budget", self.budget)
+            .with_if(self.started_by_others, "--started-by-others")
             .with_program_output(&self.program_output);
         for command in &self.commands {
             let line: Vec<String> = command.bound().iter().map(|word| quoted(word)).collect();

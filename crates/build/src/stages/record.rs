@@ -22,7 +22,7 @@ impl Stages<'_> {
             self.training.iter().map(|command| of_program(command, program)).collect();
         // What a CPU or an emulator gives does not depend on how long the program runs.
         let timed = matches!(self.config.record.branches, Branches::Auto | Branches::Software);
-        let training = timed.then(|| round.file("training.json"));
+        let training = timed.then(|| round.training());
         let mut steps = Vec::new();
         steps.extend(training.as_ref().map(|decision| self.time(round, decision, &commands)));
         for (n, command) in commands.into_iter().enumerate() {
@@ -46,6 +46,7 @@ impl Stages<'_> {
             seconds: record.seconds.unwrap_or(config::Record::SECONDS),
             emulate_below: record.emulate_below.unwrap_or(config::Record::EMULATE_BELOW),
             budget: record.budget.unwrap_or(BUDGET),
+            started_by_others: self.config.workload.indirect().is_some(),
             program_output: program_output(&name),
             commands: commands.to_vec(),
             decision: Output::from(decision),

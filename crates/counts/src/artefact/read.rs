@@ -9,6 +9,7 @@ use image::{BuildId, ImageAddr};
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::os::unix::fs::FileExt;
 
 /// Rows that are read at once.
 const BATCH_ROWS: usize = 1 << 16;
@@ -21,15 +22,13 @@ const MOST_IMAGES: usize = 1 << 16;
 /// no text.
 const MOST_NAME: usize = 3 * 4096;
 
-/// Reads an artefact.
+/// Reads an artefact; `path` names it in messages.
 ///
 /// # Errors
-/// Where `path` is no counts artefact of this version, or damaged.
-pub fn read(path: &std::path::Path) -> Result<Counts, Error> {
-    let file =
-        std::fs::File::open(path).map_err(|source| Error::Io { path: path.to_owned(), source })?;
+/// Where `file` is no counts artefact of this version, or damaged.
+pub fn read(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
     let mut magic = [0; MAGIC.len()];
-    let start = std::io::Read::read_exact(&mut &file, &mut magic);
+    let start = file.read_exact_at(&mut magic, 0);
     if start.is_err() || magic != *MAGIC {
         return Err(malformed(
             path,

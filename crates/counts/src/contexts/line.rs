@@ -1,7 +1,7 @@
 //! One line of what `perf script` prints of samples with call chains and branch stacks.
 
 use crate::script::{Entry, leading_numbers, parse_entry, parse_mapping, without_file_names};
-use crate::timeline::Change;
+use address_spaces::Change;
 
 /// What a line says.
 pub(super) enum Line {

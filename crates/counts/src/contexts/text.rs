@@ -13,26 +13,27 @@ use crate::aggregate::CountOptions;
 use crate::binding::Bindings;
 use crate::error::Error;
 use crate::script::{ANY_PID, preferred_addresses};
-use crate::timeline::Timeline;
+use address_spaces::Timeline;
 use image::Image;
-use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Counts what `image` did in each of its calling contexts, from the text in the file `path`; of
-/// the options only the process matters.
+/// Counts what `image` did in each of its calling contexts, from a text that `path` names in
+/// messages; of the options only the process matters.
 ///
 /// # Errors
 /// Where the text cannot be read, or has no sample that has both stacks and touches the image.
 pub fn of_text(
     path: &Path,
+    mut text: impl BufRead + Seek,
     image: &Arc<Image>,
     options: CountOptions,
 ) -> Result<ContextCounts, Error> {
+    let text = &mut text;
     let mut changes = Vec::new();
     let (mut pids_shown, mut malformed) = (false, 0);
-    each_line(path, |position, line| match Line::parse(line) {
+    each_line(path, text, |position, line| match Line::parse(line) {
         Line::Mapping(Some((_, change, any))) => {
             changes.push((position, change, false));
             changes.extend(any.map(|change| (position, change, true)));
@@ -53,7 +54,7 @@ pub fn of_text(
     let bindings = Bindings::new(timeline.files(), std::slice::from_ref(image), Vec::new());
     let mut unwinder = Unwinder::new(&timeline, &bindings, image, options.pid);
     let (mut chain, mut pid) = (Vec::new(), ANY_PID);
-    each_line(path, |position, line| match Line::parse(line) {
+    each_line(path, text, |position, line| match Line::parse(line) {
         Line::Mapping(_) | Line::Blank => chain.clear(),
         Line::Header(shown) => {
             chain.clear();
@@ -91,9 +92,12 @@ pub fn of_text(
 /// A record has at most 64 KiB.
 const MOST_FRAMES: usize = 1 << 13;
 
-fn each_line(path: &Path, mut see: impl FnMut(u64, &str)) -> Result<(), Error> {
-    let fault = |source| Error::Io { path: path.to_owned(), source };
-    let text = BufReader::with_capacity(1 << 18, File::open(path).map_err(fault)?);
+fn each_line(
+    path: &Path,
+    text: &mut (impl BufRead + Seek),
+    mut see: impl FnMut(u64, &str),
+) -> Result<(), Error> {
+    text.rewind().map_err(|source| Error::Io { path: path.to_owned(), source })?;
     crate::lines::each(path, text, |position, line| {
         see(position, &String::from_utf8_lossy(line));
         Ok(())

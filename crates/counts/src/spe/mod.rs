@@ -21,10 +21,9 @@ use crate::by_space::{self, BySpace};
 use crate::halves;
 use crate::ledger::{Reason, SpeLedger};
 use crate::resolve::{Rules, Sums};
-use crate::streams::each_stream;
-use crate::timeline::KERNEL_PID;
 use crate::traces::{Trace, TraceCount, TraceTable};
 use crate::workers::Shared;
+use address_spaces::KERNEL_PID;
 use perfdata::spe::{Decoder, SpeRecord};
 use perfdata::{AuxSpan, CpuMode};
 
@@ -35,7 +34,7 @@ pub(crate) fn count_records<'t>(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Sums<'t>, perfdata::Error> {
     let groups = shared.options.threads.clamp(1, owners.buffers.len().max(1));
-    let parts = each_stream(groups, groups, |group| {
+    let parts = jobs::try_run(groups, groups, |group| {
         let mut counter = Counter::new(shared, owners);
         for buffer in owners.buffers.iter().skip(group).step_by(groups) {
             counter.buffer(buffer, progress)?;

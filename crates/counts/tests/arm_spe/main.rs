@@ -365,6 +365,6 @@ fn the_counts_survive_the_artefact() {
     let path = directory.path().join("run.counts");
     let mut file = std::fs::File::create(&path).unwrap();
     counts::artefact::write(&path, &counts, &mut file).unwrap();
-    let again: Counts = counts::artefact::read(&path).unwrap();
+    let again: Counts = counts::artefact::read(&path, std::fs::File::open(&path).unwrap()).unwrap();
     assert_eq!(again, counts);
 }

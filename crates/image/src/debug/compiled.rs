@@ -12,7 +12,7 @@ use gimli::DwLang;
 
 use super::resolve::Sight;
 use super::resolved::DebugProblems;
-use super::{DebugInfo, functions, jobs};
+use super::{DebugInfo, functions};
 use crate::ImageAddr;
 
 /// A source language, as far as it decides about names and flags.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::DebugInfo;
-use super::jobs;
 use super::resolve::{OpenUnit, Sight};
 use super::resolved::DebugProblems;
 use crate::ImageAddr;

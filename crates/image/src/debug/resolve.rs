@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use super::dwo::{Dwo, DwoSearch};
 use super::functions::FunctionTable;
 use super::index::{UnitEntry, UnitIndex};
-use super::jobs;
 use super::lines::{self, Row};
 use super::names::{Describer, Files};
 use super::resolved::{DebugProblems, NamedNode, Resolved, UnitStacks};

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 use super::DebugInfo;
 use super::form::Slice;
 use super::functions::Calls;
-use super::jobs;
 use super::names::{DeclaredIn, Describer, Space};
 use super::resolve::Sight;
 use super::resolved::DebugProblems;

@@ -15,7 +15,6 @@ use crate::error::Error;
 use crate::objects::{Chosen, FunctionsOfObjects, choose};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// The directory in a build that holds profiles, layouts and lists.
@@ -147,11 +146,9 @@ fn content_hash(parts: &[&[u8]]) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let mut digits = hex::encode(hash.finalize());
+    digits.truncate(16);
+    digits
 }
 
 /// Writes a file of the build beside and renames it; one that is there already has this content.

@@ -86,7 +86,7 @@ pub fn measure(
     };
     comparison.interrupted = interrupted;
     comparison.raw = boots.keep.raw.iter().map(|path| path.display().to_string()).collect();
-    let emulator = code_metrics::machine::version(Path::new("qemu-system-x86_64"));
+    let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
     Ok(Timed::of(comparison, &recorded, boots.emulated, emulator))
 }
 

@@ -110,7 +110,7 @@ pub fn read(
     let text =
         || Ok::<_, anyhow::Error>(BufReader::with_capacity(1 << 18, crate::input::open(path)?));
     Ok(match kind {
-        Kind::Artefact => artefact::read(path)?.into(),
+        Kind::Artefact => artefact::read(path, crate::input::regular(path)?)?.into(),
         Kind::Script => script::aggregate(path, text()?, images, options)?,
         Kind::Preaggregated => preaggregated::aggregate(path, text()?, images)?,
         Kind::Recording => {
@@ -137,7 +137,7 @@ fn read_stream(
             // Parquet is read from its end.
             let mut spool = tempfile::NamedTempFile::new().context("temporary file")?;
             std::io::copy(&mut whole, &mut spool).with_context(named)?;
-            artefact::read(spool.path()).with_context(named)?.into()
+            artefact::read(path, spool.reopen()?)?.into()
         }
         Kind::Script => script::aggregate(path, whole, images, options)?,
         Kind::Preaggregated => preaggregated::aggregate(path, whole, images)?,

@@ -62,6 +62,9 @@ struct TimeArgs {
     /// Per cent of the program's CPU time that stops will take
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0)]
     budget: f64,
+    /// Emulate none of the commands: they start the program by a script, or beside a server
+    #[arg(long)]
+    started_by_others: bool,
     /// Put what the commands print into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
@@ -138,6 +141,7 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
         emulate_below: args.emulate_below,
         budget: args.budget,
         offered: Offered::without_hardware(&program),
+        started_by_others: args.started_by_others,
     };
     let training = Training::decide(timed, &wish).map_err(|problem| anyhow::anyhow!(problem))?;
     if !global.quiet {

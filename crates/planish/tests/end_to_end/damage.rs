@@ -338,10 +338,11 @@ fn damaged_counts_are_read_or_refused() {
     artefact::write(Path::new("whole"), &counts, &mut whole).unwrap();
     let bench = Bench::new();
     bench.write("whole", &whole);
-    artefact::read(&bench.at("whole")).unwrap();
+    artefact::read(&bench.at("whole"), std::fs::File::open(bench.at("whole")).unwrap()).unwrap();
     damaged("counts", &whole, 200, 2500, &|bytes| {
         bench.write("damaged", bytes);
-        let _ = artefact::read(&bench.at("damaged"));
+        let _ =
+            artefact::read(&bench.at("damaged"), std::fs::File::open(bench.at("damaged")).unwrap());
     });
 }
 

@@ -177,6 +177,18 @@ pub(crate) fn prepare(command: &mut Command, bound: bool) {
     }
 }
 
+/// Lets the program begin without address randomisation.
+pub(crate) fn fix_addresses(command: &mut Command) {
+    // SAFETY: the closure runs in the forked child, and only makes a system call without pointers.
+    unsafe {
+        command.pre_exec(|| {
+            // A container may forbid it. A guest's addresses are then still qemu's own choice.
+            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+            Ok(())
+        });
+    }
+}
+
 /// Whether a signal asked the recording to end that is being made.
 pub(crate) fn asked_to_end() -> bool {
     STOP.load(Ordering::Relaxed)

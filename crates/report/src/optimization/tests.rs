@@ -57,7 +57,13 @@ fn report() -> Optimization {
             opt: program(".planish/app.opt"),
             ..Build::default()
         },
-        recordings: vec![Recording { command: "app train".into(), file_bytes: 1 << 20 }],
+        recordings: vec![Recording {
+            command: "app train".into(),
+            file_bytes: 1 << 20,
+            seconds: Some(1.5),
+            samples: Some(1200),
+            share: Some(1.0),
+        }],
         profile: Profile::default(),
         matched: Matched {
             functions: 10,

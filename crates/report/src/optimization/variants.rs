@@ -107,7 +107,7 @@ impl LaidOut {
 
 impl Objects {
     fn words(self) -> String {
-        let objects = |n: u64| format!("{} object{}", count(n), if n == 1 { "" } else { "s" });
+        let objects = |n| counted(n, "object", "objects");
         let mut text = format!("{} compiled for it", objects(self.laid_out));
         if self.compiled > 0 {
             let _ = write!(text, ", {} more that could not be kept", count(self.compiled));

@@ -99,15 +99,7 @@ fn simulate<T: Default + Send>(
             add(&mut sum, &run(index as u64));
         }
     };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
-        let mut sum = T::default();
-        for worker in workers {
-            match worker.join() {
-                Ok(part) => add(&mut sum, &part),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        sum
-    })
+    let (other, mut sum) = jobs::beside([()], |()| work(), work);
+    other.iter().for_each(|part| add(&mut sum, part));
+    sum
 }

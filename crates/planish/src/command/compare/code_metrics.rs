@@ -1,8 +1,9 @@
 //! Noise-free metrics of the code, beside time.
 
 use crate::cli::Global;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use compare::{Design, bind};
+use record::code_metrics;
 
 /// Runs every variant once under emulation on every benchmark and notes the figures.
 pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
@@ -10,6 +11,13 @@ pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
     // length.
     let folder = tempfile::tempdir().context("no directory for links to the programs")?;
     for benchmark in design.benchmarks.clone() {
+        if benchmark.command.first().is_some_and(|word| word == build::around::PLANISH) {
+            bail!(
+                "--code-metrics: only the program itself is emulated, and {} starts it by something \
+                 else, or with something around it; leave --code-metrics out",
+                benchmark.name
+            );
+        }
         for (index, variant) in design.variants.iter_mut().enumerate() {
             let Some(binary) = variant.binaries.first() else { continue };
             if !global.quiet {

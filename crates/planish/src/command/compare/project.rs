@@ -5,6 +5,7 @@ use super::{Bar, Judge, Told, code_metrics};
 use crate::cli::Global;
 use crate::command::steps;
 use anyhow::Context;
+use build::around;
 use build::comparison::Comparison;
 use build::variants::VariantConfig;
 use compare::result::{Alignment, Measurement, Sizes};
@@ -92,6 +93,10 @@ impl<'a> Prepared<'a> {
         }
         if self.code_metrics && align.is_none() {
             code_metrics::add(&mut design, self.global)?;
+        }
+        let planish = std::env::current_exe().context("cannot find this executable")?;
+        for benchmark in &mut design.benchmarks {
+            around::start_by(&mut benchmark.command, &planish);
         }
         Ok(Some(design))
     }

@@ -20,6 +20,7 @@ use profile::operations::{merge_cold_contexts, nest_contexts};
 use profile::preinline::{CodeSizes, Cost, pre_inline};
 use profile::recorded::Recorded;
 use report::profile as tell;
+use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -165,7 +166,10 @@ fn read(
         Kind::Recording => {
             Ok(contexts::of_recording(path, &perfdata::Input::open(path)?, image, options)?)
         }
-        Kind::Script => Ok(contexts::of_text(path, image, options)?),
+        Kind::Script => {
+            let text = BufReader::with_capacity(1 << 18, crate::input::regular(path)?);
+            Ok(contexts::of_text(path, text, image, options)?)
+        }
         Kind::Preaggregated | Kind::Artefact => {
             bail!(
                 "{}: counts hold no calling contexts; give --contexts the recording itself",

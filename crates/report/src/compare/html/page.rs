@@ -5,6 +5,7 @@ use super::{calibration, matrix, tables};
 use crate::compare::find::{self, Cell};
 use crate::compare::markup::Markup;
 use crate::compare::words;
+use crate::numbers::numbered;
 use crate::policy::policy;
 use ::compare::result::{Evidence, Measurement, Verdict};
 
@@ -92,15 +93,14 @@ fn head(out: &mut Markup, m: &Measurement) {
     } else {
         tally(out, m);
     }
-    let plural = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
     out.leaf(
         "p",
         &[("class", &"small")],
         &format!(
             "{} · {} · {} · margin ±{}",
             title(m),
-            plural(m.benchmarks.len(), "benchmark"),
-            plural(m.machines.len(), "machine"),
+            numbered(m.benchmarks.len() as u64, "benchmark", "benchmarks"),
+            numbered(m.machines.len() as u64, "machine", "machines"),
             words::percent(m.margin)
         ),
     );
