@@ -60,7 +60,6 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
     }
     let expected = [
         "aggregate",
-        "build",
         "buildverify",
         "compare",
         "layout",
