@@ -4,8 +4,17 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 9] =
-    ["perfdata", "address-spaces", "image", "counts", "switches", "profile", "layout", "statistics", "report"];
+const PURE: [&str; 9] = [
+    "perfdata",
+    "address-spaces",
+    "image",
+    "counts",
+    "switches",
+    "profile",
+    "layout",
+    "statistics",
+    "report",
+];
 
 /// Turn runtime addresses into image addresses, or know both.
 const TRANSLATES: [&str; 2] = ["counts", "switches"];
