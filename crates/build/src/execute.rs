@@ -8,6 +8,7 @@ use crate::child::{self, Said, Source};
 use crate::configure;
 use crate::outputs::{Outputs, file_error};
 use crate::plan::STATE_DIRECTORY;
+use crate::request::Request;
 use crate::state::State;
 use crate::words::quoted;
 use crate::{Error, Plan, Step};
@@ -57,8 +58,10 @@ pub fn run(
     let folder = place.directory.join(STATE_DIRECTORY);
     let logs = folder.join("log");
     std::fs::create_dir_all(&logs).map_err(|source| file_error(&logs, "cannot create", source))?;
-    configure::write(place.directory)
-        .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
+    if plan.steps.iter().any(|step| matches!(step.request, Request::Build(_))) {
+        configure::write(place.directory)
+            .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
+    }
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
     let mut missing: Vec<PathBuf> = Vec::new();

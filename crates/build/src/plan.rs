@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(
             line(3),
             "planish aggregate .planish/train-1.data .planish/train-2.data --binary \
-             .planish/app.base -o .planish/run.counts"
+             .planish/app.base -o .planish/run.counts --format json > .planish/counted.json"
         );
         assert_eq!(
             line(4),

@@ -21,11 +21,11 @@
 //! Cost: O(contexts · log contexts).
 
 mod order;
+mod queue;
 mod sizes;
 mod trie;
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
 
 use serde::Serialize;
 
@@ -33,6 +33,7 @@ pub use sizes::CodeSizes;
 
 use crate::operations::{COLD_SHARE, Summary};
 use crate::{FunctionProfile, Location, Name, SampleProfile};
+use queue::Queue;
 use trie::{NodeId, ProfileId, Trie};
 
 /// LLVM's attribute of a context whose innermost call was inlined in the recorded program.
@@ -120,7 +121,7 @@ fn grow(
     let Some(node) = trie.profile(base).map(|profile| profile.node) else { return };
     let mut size = cost.of(trie, node);
     let limit = size.saturating_mul(GROWTH).clamp(SMALLEST_LIMIT, LARGEST_LIMIT);
-    let mut candidates = BinaryHeap::new();
+    let mut candidates = Queue::new();
     add_candidates(trie, node, cost, &mut candidates);
     while size < limit {
         let Some(candidate) = candidates.pop() else { return };
@@ -135,12 +136,7 @@ fn grow(
     report.stopped += u64::from(!candidates.is_empty());
 }
 
-fn add_candidates(
-    trie: &Trie,
-    caller: NodeId,
-    cost: Cost<'_>,
-    candidates: &mut BinaryHeap<Candidate>,
-) {
+fn add_candidates(trie: &Trie, caller: NodeId, cost: Cost<'_>, candidates: &mut Queue<Candidate>) {
     let Some(calling) = trie.counts(caller) else { return };
     for callee in trie.children(caller) {
         let (Some(node), Some(counts)) = (trie.node(callee), trie.counts(callee)) else { continue };
@@ -157,7 +153,7 @@ fn add_candidates(
 }
 
 /// A call that may be inlined.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 struct Candidate {
     profile: ProfileId,
     node: NodeId,
@@ -167,20 +163,21 @@ struct Candidate {
     was_inlined: bool,
 }
 
-impl Ord for Candidate {
-    /// The one to look at first is the greatest. Equal calls of one function go by their place.
-    fn cmp(&self, other: &Candidate) -> Ordering {
+impl PartialOrd for Candidate {
+    /// The one to look at first is the greatest. Equal calls of one function go as [`queue`] has
+    /// them.
+    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
         let key = |candidate: &Candidate| {
             let (cost, count) = (candidate.cost, candidate.count);
-            (cost == 0, count, Reverse(cost), candidate.guid, Reverse(candidate.node))
+            (cost == 0, count, Reverse(cost), candidate.guid)
         };
-        key(self).cmp(&key(other))
+        key(self).partial_cmp(&key(other))
     }
 }
 
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
-        Some(self.cmp(other))
+impl PartialEq for Candidate {
+    fn eq(&self, other: &Candidate) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Equal)
     }
 }
 

@@ -5,8 +5,8 @@
 //! wants to know.
 //!
 //! ```
-//! use record::event::{Machine, resolve, syntax};
-//! let events = resolve(&syntax::parse("{cycles,L1-icache-load-misses}:u").unwrap(), &Machine::here()).unwrap();
+//! use record::event::{EventSources, resolve, syntax};
+//! let events = resolve(&syntax::parse("{cycles,L1-icache-load-misses}:u").unwrap(), &EventSources::here()).unwrap();
 //! assert_eq!((events[1].attr.kind, events[1].attr.config, events[1].leader), (3, 0x10001, 0));
 //! ```
 
