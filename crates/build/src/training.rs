@@ -1,7 +1,7 @@
 //! How is training recorded where the CPU records no branches? Decided once, by how long it takes
 //! natively.
 //!
-//! A short program is emulated: about 13 times slower, but every thousandth branch ends a sample,
+//! A short program is emulated: 5 to 25 times slower, but every thousandth branch ends a sample,
 //! whatever the machine does. A long one runs natively and is
 //! stopped for software branch stacks; where it takes less than the time to record, all training
 //! commands are repeated equally often, so that their weights stay what one run of each gives.
@@ -95,7 +95,7 @@ impl Training {
             }
             Branches::Emulated if short => format!(", less than {below} s: emulated"),
             Branches::Emulated => {
-                ", and threads cannot be stopped here: emulated, which takes 13 times as long"
+                ", and threads cannot be stopped here: emulated, which takes 5 to 25 times as long"
                     .into()
             }
             _ if short => ", and the emulator is missing here (planish doctor)".into(),

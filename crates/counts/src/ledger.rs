@@ -129,7 +129,8 @@ pub struct Ledger {
     /// Bytes behind the last section of a recording.
     #[serde(default)]
     pub surplus_bytes: u64,
-    /// Times that records could not be put into time order within the bounded window.
+    /// Always 0, since counting does not depend on the order of records; kept for readers of the
+    /// format.
     pub out_of_order: u64,
     /// What the AUX data of Arm SPE held.
     #[serde(default, skip_serializing_if = "SpeLedger::is_empty")]

@@ -9,8 +9,8 @@
 
 use perfdata::RuntimeAddr;
 
-/// A branch and the source of the branch taken next; `next_from` is 0 for the newest entry of a
-/// stack.
+/// A branch and the source of the branch taken next; `next_from` is [`Trace::NONE`] for the newest
+/// entry of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Trace {
     /// Source of the branch.

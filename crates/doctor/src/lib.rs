@@ -124,7 +124,7 @@ fn branch_stack_source(hardware: bool, software: bool, emulated: bool) -> Findin
         }
         (false, false, true) => Finding::good(
             subject,
-            "emulation: planish record --branches=emulated -- CMD (about 13 times slower than \
+            "emulation: planish record --branches=emulated -- CMD (5 to 25 times slower than \
              native while recording)",
         ),
         (false, false, false) => Finding::missing(

@@ -5,11 +5,12 @@
 //! Cfg ──> Problem per function ──> chains (greedy) ──> search ──> clusters ──> functions (call chains) ──> Layout
 //! ```
 //!
-//! `score` says what a layout is worth, `problem` what is to be ordered, `graph` is the form that
-//! the algorithms work on, `chains` merges greedily, `search` and `exact` improve,
-//! `solve` calls them in turn, `functions` and
-//! `cache` order clusters, `program` puts it together and `measure` says what came out. Work is
-//! bounded by counts of steps, never by time.
+//! `params` says what can be chosen, `score` what a layout is worth and `problem` what is to be
+//! ordered; `graph` is the form that the algorithms work on. `bundles` finds blocks that stay
+//! together, `chains` merges greedily, by the ways and gains of `merge`, `search` and `exact`
+//! improve, and `solve` calls them in turn. `clusters` cuts chains where a section must end,
+//! `functions` and `cache` order clusters, `program` puts it together and `measure` says what came
+//! out. Work is bounded by counts of steps, never by time.
 
 mod bundles;
 mod cache;

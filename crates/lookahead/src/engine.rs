@@ -53,7 +53,8 @@ pub struct Outcome {
     /// Whether a clock was read, or which CPU this is: what depends on it may go another way a
     /// moment later.
     pub clock_read: bool,
-    /// Where the thread will be then.
+    /// Where the look-ahead ended: the instruction that the thread runs next, after those that were
+    /// followed.
     pub instruction_pointer: RuntimeAddr,
 }
 

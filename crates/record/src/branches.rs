@@ -62,7 +62,7 @@ impl Offered {
     }
 }
 
-/// When `auto` takes emulation, whose stacks are exact and take 13 times as long.
+/// When `auto` takes emulation, whose stacks are exact and take 5 to 25 times as long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Emulation {
     /// Somebody waits.

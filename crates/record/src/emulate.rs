@@ -121,7 +121,7 @@ pub fn escaped(text: &[u8]) -> Vec<u8> {
     escaped
 }
 
-/// Records a workload into `output`, with branch stacks, at 10 to 15 times its own run time.
+/// Records a workload into `output`, with branch stacks, at 5 to 25 times its own run time.
 pub fn record(
     workload: &Workload,
     output: &Path,

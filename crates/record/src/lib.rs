@@ -1,9 +1,10 @@
-//! Live collection into perf.data: rings, hardware branch stacks, clock samples, emulated branch
-//! stacks.
+//! Live collection into perf.data: hardware branch stacks, clock samples, software and emulated
+//! branch stacks.
 //!
-//! Two ways lead to a perf.data: [`emulate`] runs the program under qemu-user with a plugin that
-//! keeps a branch stack, on any machine; [`live`] asks the kernel (`perf_event_open`) for hardware
-//! branch stacks or clock samples. [`kernel`] records the kernel of a whole emulated machine, which
+//! Three ways lead to a perf.data: [`live`] asks the kernel (`perf_event_open`) for hardware branch
+//! stacks or clock samples; [`software`] stops the program's threads and looks ahead for the
+//! branches that they are about to take; [`emulate`] runs the program under qemu-user with a plugin
+//! that keeps a branch stack, on any machine. [`kernel`] records the kernel of a whole emulated machine, which
 //! [`machine`] runs. All write the same file: beside its final name, renamed when it is complete.
 //! [`code_metrics`] records nothing, but has a program or a kernel counted under the same emulators.
 //!

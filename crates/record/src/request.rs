@@ -52,7 +52,7 @@ impl Request {
     /// Looks whether the options go together, and chooses the way of recording.
     ///
     /// # Errors
-    /// [`Error::RecordOptions`] where they do not, with what to leave out or to add.
+    /// [`Error::Options`] where they do not, with what to leave out or to add.
     pub fn decide(self) -> Result<Decided, Error> {
         self.contradiction().map_or(Ok(()), |why| Err(Error::Options(why)))?;
         let way = match self.branches {
@@ -125,8 +125,8 @@ impl Request {
                     .into(),
             ),
             (Branches::Software, _, Some(option)) => Some(format!(
-                "{option} is for recordings by the kernel; --branches=software samples the \
-                 threads' CPU clock and nothing else"
+                "{option} is for recordings by the kernel; --branches=software stops \
+                 threads by taken branches or CPU time and has no other events"
             )),
             (Branches::Auto, Some(option), other) if other.is_some() || on_cpus => Some(format!(
                 "{option} is for --branches=software, and {} for recordings by the kernel; leave \

@@ -1,5 +1,6 @@
-//! Stops the threads of natively running, unmodified programs for an instant on their CPU clock,
-//! shows a visitor their registers and memory, and lets them go on unharmed.
+//! Stops the threads of natively running, unmodified programs for an instant, each after so much
+//! CPU time or so many events such as taken branches, shows a visitor their registers and memory,
+//! and lets them go on unharmed.
 //!
 //! [`Tracer::seize_child`] takes a program that is about to begin, [`Tracer::attach`] running ones;
 //! [`Tracer::run`] shows each stop to a [`Visitor`]. It works for one's own processes without
@@ -7,12 +8,13 @@
 //!
 //! # How
 //!
-//! Every thread is seized (ptrace(2), PTRACE_SEIZE) and gets a `cpu-clock` perf event that counts
-//! its CPU time and, in user code, sends the thread SIGURG at the end of each period. The tracer
-//! sees a signal before the thread does, and drops this one. What it stops at is therefore the
-//! instruction that the timer interrupted. Programs that use SIGURG get SIGWINCH instead; where
-//! that will not do either, for threads that block signals, and where no event can be opened, the
-//! tracer watches the thread's clock and stops it with PTRACE_INTERRUPT.
+//! Every thread is seized (ptrace(2), PTRACE_SEIZE) and gets a perf event that counts its CPU time
+//! (`cpu-clock`) or events of the CPU ([`Trigger`]) and, in user code, sends the thread SIGURG at
+//! the end of each period. The tracer sees a signal before the thread does, and drops this one.
+//! What it stops at is therefore the instruction that the event interrupted. Programs that use
+//! SIGURG get SIGWINCH instead; where that will not do either, for threads that block signals, and
+//! where no event can be opened, the tracer watches the thread's clock and stops it with
+//! PTRACE_INTERRUPT.
 //!
 //! # What stays as it was
 //!

@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub let_be: Option<HashSet<i32>>,
 }
 
-/// Threads of running programs, stopped in turn on their CPU clock.
+/// Threads of running programs, stopped in turn after so much CPU time or so many events.
 ///
 /// It belongs to the OS thread that made it, since the kernel takes ptrace requests from no other,
 /// and there may be one at a time in a thread. While [`Tracer::run`] runs, no other thread of this

@@ -37,7 +37,7 @@ const BRANCHES: Choice<Branches> = Choice(&[
     (
         "emulated",
         Branches::Emulated,
-        "Branches of an emulated CPU (qemu-user): any machine, exact, 10 to 15 times slower",
+        "Branches of an emulated CPU (qemu-user): any machine, exact, 5 to 25 times slower",
     ),
     ("none", Branches::None, "No branch stacks: clock samples"),
 ]);
