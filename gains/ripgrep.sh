@@ -1,6 +1,6 @@
 # ripgrep from its crate: cargo.
 title="ripgrep 14.1"
 project=(--cargo --program rg)
-train=("{bin} -j1 -c -i fn.*result $work/corpus/train" "{bin} -j1 -n self\\.[a-z]+ $work/corpus/train" "{bin} -j1 -w the $work/corpus/train")
-evaluate=("{bin} -j1 -n -i let.*error $work/corpus/evaluate")
+train=("{bin} -j1 -c -i 'fn.*result' $work/corpus/train" "{bin} -j1 -n 'self\\.[a-z]+' $work/corpus/train" "{bin} -j1 -w the $work/corpus/train")
+evaluate=("{bin} -j1 -n -i 'let.*error' $work/corpus/evaluate")
 prepare() { crate ripgrep 14.1.1; }
