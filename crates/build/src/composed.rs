@@ -64,7 +64,7 @@ impl Said {
     pub fn with_settings(&self, text: &str) -> Result<String, Error> {
         match self.settings.as_slice() {
             [] => Ok(text.to_owned()),
-            settings => merged(text, &Work::default(), settings),
+            settings => merged(table(text, Path::new("planish.toml"))?, &Work::default(), settings),
         }
     }
 
@@ -97,7 +97,7 @@ impl Said {
             crate::config::read_text(&file)?
         };
         let work = if self.describes() { Work::default() } else { self.work.clone() };
-        let text = merged(&text, &work, &self.settings)?;
+        let text = merged(table(&text, &file)?, &work, &self.settings)?;
         // What is wrong is said of what the user named.
         let config = Config::parse(&text, &file)?;
         let path = directory.join(STATE_DIRECTORY).join("planish.toml");
@@ -132,12 +132,17 @@ impl Meant {
     }
 }
 
+/// The tables of a configuration's text; `path` is for messages.
+fn table(text: &str, path: &Path) -> Result<Table, Error> {
+    let wrong =
+        |error: toml::de::Error| Error::Config { path: path.into(), problem: error.to_string() };
+    text.parse().map_err(wrong)
+}
+
 /// A configuration's text with other work and other settings.
-fn merged(text: &str, work: &Work, settings: &[String]) -> Result<String, Error> {
+fn merged(mut table: Table, work: &Work, settings: &[String]) -> Result<String, Error> {
     let failed =
         |setting: &str, problem: String| Error::Setting { setting: setting.into(), problem };
-    let mut table: Table =
-        text.parse().map_err(|error: toml::de::Error| failed("…", error.to_string()))?;
     let lines = |lines: &[String]| Value::Array(lines.iter().cloned().map(Value::String).collect());
     for (name, key, said) in
         [("workload", "train", &work.train), ("evaluate", "command", &work.evaluate)]
@@ -149,7 +154,7 @@ fn merged(text: &str, work: &Work, settings: &[String]) -> Result<String, Error>
     for setting in settings {
         apply(&mut table, setting).map_err(|problem| failed(setting, problem))?;
     }
-    toml::to_string(&table).map_err(|error| failed("…", error.to_string()))
+    toml::to_string(&table).map_err(|error| failed(&settings.join(" "), error.to_string()))
 }
 
 /// The directory that a configuration speaks for, and its name there.
@@ -233,6 +238,9 @@ mod tests {
         assert!(refused("evaluate.rounds").contains("TABLE.KEY=VALUE"));
         assert!(refused("evaluate.rouds=30").contains("rouds"), "an unknown key is named");
         assert!(refused("evaluate.rounds=few").contains("rounds"));
+        std::fs::write(&file, "[build").unwrap();
+        let broken = refused("evaluate.rounds=9");
+        assert!(broken.contains("planish.toml") && !broken.contains("--set"), "{broken}");
     }
 
     #[test]
