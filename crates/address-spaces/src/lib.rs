@@ -8,11 +8,13 @@
 //! ([`KERNEL_PID`]) form one more address space, valid in every process.
 
 mod change;
+mod clock;
 mod kernel_map;
 mod spaces;
 mod timeline;
 
 pub use change::{Change, KERNEL_PID, MappedFile, Side};
+pub use clock::Clock;
 pub use kernel_map::{KernelPart, is_vmlinux};
 pub use spaces::{AddressSpace, AddressSpaces, FileId, Mapping};
 pub use timeline::{SpaceRef, Timeline};

@@ -66,6 +66,15 @@ impl Timeline {
         &self.files
     }
 
+    /// A version of the address space of `pid`, by its number ([`SpaceRef::version`]).
+    pub fn version(&self, pid: i32, version: u32) -> SpaceRef<'_> {
+        let versions = self.processes.get(&pid).map_or(&[][..], Vec::as_slice);
+        let at = (version as usize).checked_sub(1).and_then(|index| versions.get(index));
+        let until = versions.get(version as usize).map_or(u64::MAX, |next| next.since);
+        let since = at.map_or(0, |version| version.since);
+        SpaceRef { space: at.map(|version| &version.space), since, until, version }
+    }
+
     /// The address space of `pid` at `time`.
     pub fn space(&self, pid: i32, time: u64) -> SpaceRef<'_> {
         let Some(versions) = self.processes.get(&pid) else {
@@ -109,6 +118,12 @@ mod tests {
         assert_eq!(name_at(&t, 1, 20, 139).as_deref(), Some("a"));
         assert_eq!(name_at(&t, 1, 20, 160).as_deref(), Some("a"));
         assert_eq!(name_at(&t, 1, 20, 200), None);
+        for time in [5, 10, 15, 20, 30] {
+            let (at, again) = (t.space(1, time), t.version(1, t.space(1, time).version));
+            assert_eq!((at.since, at.until), (again.since, again.until));
+            assert_eq!(at.find(RuntimeAddr(150)), again.find(RuntimeAddr(150)));
+        }
+        assert!(t.version(7, 3).find(RuntimeAddr(150)).is_none());
         let tail = t.space(1, 20).find(RuntimeAddr(170)).expect("tail");
         assert_eq!(tail.origin, RuntimeAddr(100));
     }

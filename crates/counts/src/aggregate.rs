@@ -7,7 +7,6 @@
 
 use crate::binding::{ANOTHER_BUILD, Binding, Bindings, HIDDEN};
 use crate::by_name;
-use crate::clock::Clock;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
@@ -16,6 +15,7 @@ use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
 use crate::workers::{Shared, count_samples};
+use address_spaces::Clock;
 use address_spaces::Timeline;
 use image::Image;
 use perfdata::Input;

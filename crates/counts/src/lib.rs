@@ -12,7 +12,6 @@ pub mod artefact;
 pub mod binding;
 mod by_name;
 mod by_space;
-mod clock;
 pub mod contexts;
 mod enough;
 mod error;

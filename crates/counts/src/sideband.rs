@@ -1,9 +1,9 @@
 //! The first pass over a recording: everything that is not a sample.
 
-use crate::clock::Clock;
 use crate::listed::ListedId;
 use crate::spe::AuxSideband;
 use address_spaces::Change;
+use address_spaces::Clock;
 use perfdata::{Input, Record, raw_records};
 
 /// What the first pass brings home.

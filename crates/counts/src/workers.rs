@@ -6,13 +6,13 @@
 
 use crate::binding::Bindings;
 use crate::by_space::{self, BySpace};
-use crate::clock::Clock;
 use crate::halves;
 use crate::ledger::Reason;
 use crate::options::CountOptions;
 use crate::path_table::PathTable;
 use crate::resolve::{Rules, Sums};
 use crate::traces::{Trace, TraceTable};
+use address_spaces::Clock;
 use address_spaces::Timeline;
 use crossbeam_channel::{Receiver, Sender};
 use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};

@@ -125,6 +125,11 @@ impl SampleLayout {
         self.endian
     }
 
+    /// Bytes of the fields before READ.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        self.fixed_bytes
+    }
+
     pub(crate) fn read_format(&self) -> u64 {
         self.read_format.0
     }

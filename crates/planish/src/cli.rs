@@ -37,9 +37,9 @@ Make a program faster:
 
 Find out whether it is real:
   compare      Measure variants in turns: faster, slower, layout luck, nothing, or undecided
-  report       Print the result of a finished run again
 
 Find out why:
+  report       Show where a recorded program spends its time; print a finished run's result again
   stat         Count events of a program, of processes or of the system
   switches     Show where threads wait and for how long, from recorded context switches
   pages        Put program text on superpages, and check what that does

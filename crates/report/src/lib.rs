@@ -7,6 +7,7 @@
 //! crate. Rendering is a function of the value alone: no clock, no environment, no terminal is
 //! asked; the caller says whether colours are wanted.
 
+pub mod calls;
 pub mod compare;
 pub mod counts;
 pub mod doctor;

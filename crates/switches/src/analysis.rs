@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::frames::Stacks;
-use crate::kernel::KernelSymbols;
 use crate::pairing::{Ended, Ledger, Pairing, Reason, StackId};
+use calltrees::KernelSymbols;
 use perfdata::{
     DeferredChains, EventAttr, Input, OrderOptions, Record, Sample, SampleId, Words, sample_type,
 };

@@ -1,8 +1,8 @@
 //! Names for the addresses of a call chain, by what was mapped where at that time.
 
-use crate::kernel::KernelSymbols;
 use crate::pairing::StackId;
 use address_spaces::{AddressSpaces, Change, FileId, KERNEL_PID, MappedFile};
+use calltrees::KernelSymbols;
 use image::{FileOffset, Image, ImageAddr, UnwindRegisters};
 use perfdata::{Record, RuntimeAddr, Sample};
 use rustc_hash::{FxHashMap, FxHashSet};

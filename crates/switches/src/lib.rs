@@ -11,10 +11,10 @@
 mod analysis;
 mod error;
 mod frames;
-mod kernel;
+
 mod pairing;
 
 pub use analysis::{Analysis, Chains, StackRow, ThreadRow, Times, Waits, analyse};
+pub use calltrees::KernelSymbols;
 pub use error::Error;
-pub use kernel::KernelSymbols;
 pub use pairing::{Ended, Ledger, Pairing, Reason, StackId, Wait};

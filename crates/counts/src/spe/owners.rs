@@ -16,8 +16,8 @@
 //! The time is that of the timestamp packet, converted by TIME_CONV; else that of the AUX record
 //! that covers the bytes; else the end of the recording.
 
-use crate::clock::Clock;
 use crate::ledger::SpeLedger;
+use address_spaces::Clock;
 use perfdata::spe::SpeRecord;
 use perfdata::{Record, SampleId, UserRecord, aux_flag};
 use rustc_hash::FxHashMap;

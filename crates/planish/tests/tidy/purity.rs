@@ -4,9 +4,10 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "perfdata",
     "address-spaces",
+    "calltrees",
     "image",
     "counts",
     "switches",
@@ -17,7 +18,7 @@ const PURE: [&str; 9] = [
 ];
 
 /// Turn runtime addresses into image addresses, or know both.
-const TRANSLATES: [&str; 2] = ["counts", "switches"];
+const TRANSLATES: [&str; 3] = ["counts", "calltrees", "switches"];
 
 /// Code of the product with its crate and its path; tests at the end of a file are left out.
 fn code() -> Vec<(String, String, String)> {

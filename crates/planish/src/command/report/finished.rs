@@ -1,6 +1,6 @@
-//! `planish report`: the result of a finished run, told again.
+//! `planish report` without a verb: the result of a finished run, told again.
 
-use crate::cli::{FINE, Global};
+use crate::cli::FINE;
 use crate::output::{self, Stream};
 use anyhow::{Context, bail};
 use build::plan::STATE_DIRECTORY;
@@ -10,9 +10,9 @@ use report::Told;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Print the report of a finished run again.
+/// Which finished run, and how to print it.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct FinishedArgs {
     /// A directory with planish.toml, that file, a report.json, or what `planish compare --format
     /// json` printed
     #[arg(value_name = "PATH", default_value = ".")]
@@ -48,7 +48,7 @@ pub enum ReportFormat {
 }
 
 /// Runs the command.
-pub fn run(args: Args, _global: &Global) -> anyhow::Result<u8> {
+pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     if let (Some(config), Some(markdown), Some(json)) = (&args.collect, &args.output, &args.json) {
         let project = Project::open(config, Asking::Running)?;
         let report = Finished { project: &project }.collect(env!("CARGO_PKG_VERSION"))?;

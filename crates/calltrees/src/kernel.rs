@@ -39,12 +39,12 @@ impl KernelSymbols {
 
     /// Whether these are the names of a kernel whose text began at this address: the recorded one,
     /// unless the machine was started again since.
-    pub(crate) fn is_at(&self, text: u64) -> bool {
+    pub fn is_at(&self, text: u64) -> bool {
         self.text == Some(text)
     }
 
     /// The function that an address lies in.
-    pub(crate) fn find(&self, address: u64) -> Option<&str> {
+    pub fn find(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(start, _)| *start <= address);
         self.functions.get(after.checked_sub(1)?).map(|(_, name)| name.as_str())
     }

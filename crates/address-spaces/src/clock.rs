@@ -3,8 +3,8 @@
 use perfdata::Input;
 
 /// What the times of records are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
     /// Nanoseconds of the recording's clock.
     Time,
     /// Positions in the recording.
@@ -13,7 +13,7 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// That of a recording.
-    pub(crate) fn of(input: &Input) -> Clock {
+    pub fn of(input: &Input) -> Clock {
         let timed = |a: &perfdata::EventAttr| {
             a.sample_type & perfdata::sample_type::TIME != 0 && a.sample_id_all()
         };

@@ -1,0 +1,224 @@
+//! From a recording to its named stacks, in two passes over its bytes.
+
+use crate::error::Error;
+use crate::files::{Files, Opener};
+use crate::kernel::KernelSymbols;
+use crate::marks;
+use crate::naming::{FunctionId, Names, PlaceId, Places};
+use crate::sideband::{self, ThreadNames};
+use crate::unwinding::{Frames, Unwinder};
+use crate::workers::{self, Counted, Shared};
+use crate::{Event, Weight};
+use address_spaces::{Clock, KERNEL_PID, Timeline};
+use image::DebugSearch;
+use perfdata::{ChainSample, DeferredChains, Input};
+use rustc_hash::FxHashMap;
+use std::path::Path;
+
+/// What an analysis needs beside the recording.
+pub struct Options<'o> {
+    /// Worker threads.
+    pub threads: usize,
+    /// Opens the files that the recording names.
+    pub open: &'o Opener<'o>,
+    /// Names of a kernel's functions: used if it is the recorded kernel, which then lies at the
+    /// address that the recording states.
+    pub kernel: Option<&'o KernelSymbols>,
+    /// Where debug information is looked for if inlined calls are to be frames of their own.
+    pub inlined: Option<&'o DebugSearch>,
+    /// Which samples count.
+    pub keep: &'o (dyn Fn(&ChainSample<'_>) -> bool + Sync),
+    /// Is told the bytes of the second pass as they are read.
+    pub progress: &'o (dyn Fn(u64) + Sync),
+}
+
+/// A thread under one of its names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Thread {
+    /// Process; −1 where the recording does not say.
+    pub pid: i32,
+    /// Thread; −1 where the recording does not say.
+    pub tid: i32,
+    /// Its name when it was sampled; empty where no record tells.
+    pub name: String,
+}
+
+/// A distinct stack of a thread with all its samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Index of the event.
+    pub event: u32,
+    /// Index of the thread in [`Recorded::threads`].
+    pub thread: u32,
+    /// Its functions, innermost first; never empty.
+    pub functions: Box<[FunctionId]>,
+    /// What its samples weigh.
+    pub weight: Weight,
+}
+
+/// What became of the samples and records; what was used and what was not add up to what was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Samples of the recording.
+    pub samples: u64,
+    /// Samples in [`Recorded::stacks`].
+    pub used: u64,
+    /// Left out by the filter.
+    pub filtered: u64,
+    /// Their records are damaged.
+    pub malformed: u64,
+    /// Without an address.
+    pub without_address: u64,
+    /// For which there was no room, since the recording has too many distinct stacks.
+    pub refused: u64,
+    /// Of those used: with the sampled address alone.
+    pub without_chain: u64,
+    /// Of those used: cut to the innermost address for want of room.
+    pub cut: u64,
+    /// Of those used: with a user part that came later.
+    pub deferred: u64,
+    /// Of those used: whose later user part is not in the recording.
+    pub deferred_missing: u64,
+    /// What unwinding gave.
+    pub frames: Frames,
+    /// Records that the kernel or the recorder could not write.
+    pub lost: u64,
+    /// Other records that are damaged or of an unknown kind.
+    pub unknown_records: u64,
+    /// Bytes at the end that are missing or hold no whole record.
+    pub truncated_bytes: u64,
+}
+
+/// The named stacks of a recording.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The events, by index.
+    pub events: Vec<Event>,
+    /// Threads that were sampled.
+    pub threads: Vec<Thread>,
+    /// Functions and libraries.
+    pub names: Names,
+    /// Distinct stacks.
+    pub stacks: Vec<Stack>,
+    /// From the first to the last sample, in ns; 0 where samples have no times.
+    pub span_ns: u64,
+    /// What was not used.
+    pub ledger: Ledger,
+}
+
+/// Reads `input` (named `path` in messages) and names its stacks.
+///
+/// # Errors
+/// Where the recording cannot be read or holds no sample.
+pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorded, Error> {
+    let fault = |source| Error::Recording { path: path.to_owned(), source };
+    let clock = Clock::of(input);
+    let side = sideband::read(input, options.threads, clock).map_err(fault)?;
+    if side.samples == 0 {
+        return Err(Error::NoSamples { path: path.to_owned() });
+    }
+    let timeline = Timeline::build(side.changes);
+    let names = ThreadNames::new(side.naming);
+    let files = Files::new(&timeline, options.open);
+    let deferred = DeferredChains::read(input).map_err(fault)?;
+    let shared = Shared {
+        input,
+        timeline: &timeline,
+        names: &names,
+        deferred: &deferred,
+        unwinder: &Unwinder { files: &files },
+        clock,
+        bases: &side.bases,
+        periods: input.attrs().iter().map(|attr| attr.period_or_freq).collect(),
+        keep: options.keep,
+    };
+    let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
+    let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
+    let mut places = Places::new(&files, kernel_space);
+    let chains = placed(&counted, &timeline, &mut places);
+    let fits = |symbols: &&KernelSymbols| side.kernel_text.is_some_and(|text| symbols.is_at(text));
+    let kernel = options.kernel.filter(fits);
+    let (functions, of_places) = places.name(kernel, options.inlined, options.threads);
+    let (threads, stacks) = stacks(&chains, &of_places, &names.into_names());
+    let (first, last) = counted.span.unwrap_or_default();
+    let mut ledger = ledger(&counted);
+    ledger.samples = side.samples;
+    ledger.lost = side.lost_records.max(side.lost_samples);
+    ledger.unknown_records = side.unknown;
+    ledger.truncated_bytes = side.truncated_bytes;
+    ledger.used = stacks.iter().map(|stack| stack.weight.samples).sum();
+    Ok(Recorded {
+        events: input.attrs().iter().map(Event::of).collect(),
+        threads,
+        names: functions,
+        stacks,
+        span_ns: last - first,
+        ledger,
+    })
+}
+
+fn ledger(counted: &Counted) -> Ledger {
+    Ledger {
+        filtered: counted.filtered,
+        malformed: counted.malformed,
+        without_address: counted.without_address,
+        refused: counted.chains.refused,
+        without_chain: counted.without_chain,
+        cut: counted.chains.cut,
+        deferred: counted.deferred,
+        deferred_missing: counted.deferred_missing,
+        frames: counted.frames,
+        ..Ledger::default()
+    }
+}
+
+/// A distinct chain whose addresses are places.
+struct Chain {
+    event: u32,
+    thread: (i32, i32, u32),
+    places: Vec<PlaceId>,
+    weight: Weight,
+}
+
+fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Vec<Chain> {
+    let of = |(who, words, weight): (crate::distinct::Who, &[u64], Weight)| {
+        let space = timeline.version(who.pid, who.version);
+        let steps = marks::steps(words);
+        let places = steps.map(|step| places.of(who.pid, space, step)).collect();
+        Chain { event: who.event, thread: (who.pid, who.tid, who.name), places, weight }
+    };
+    counted.chains.iter().map(of).collect()
+}
+
+/// Adds up chains that have the same functions.
+fn stacks(
+    chains: &[Chain],
+    of_places: &[Vec<FunctionId>],
+    names: &[String],
+) -> (Vec<Thread>, Vec<Stack>) {
+    let mut threads = Vec::new();
+    let mut numbers: FxHashMap<(i32, i32, u32), u32> = FxHashMap::default();
+    let mut sums: FxHashMap<(u32, u32, Box<[FunctionId]>), Weight> = FxHashMap::default();
+    for chain in chains {
+        let next = threads.len() as u32;
+        let thread = *numbers.entry(chain.thread).or_insert_with_key(|&(pid, tid, name)| {
+            let name = names.get(name as usize).cloned().unwrap_or_default();
+            threads.push(Thread { pid, tid, name });
+            next
+        });
+        let functions = |place: &PlaceId| {
+            of_places.get(place.index()).into_iter().flatten().copied().collect::<Vec<_>>()
+        };
+        let functions = chain.places.iter().flat_map(functions).collect();
+        sums.entry((chain.event, thread, functions)).or_default().add(chain.weight);
+    }
+    let stack = |((event, thread, functions), weight)| Stack { event, thread, functions, weight };
+    let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
+    // The order of a hash table is no order, and that of chains depends on the workers.
+    let key = |stack: &Stack| {
+        let thread = threads.get(stack.thread as usize).cloned();
+        (stack.event, thread, stack.functions.clone())
+    };
+    stacks.sort_by_cached_key(key);
+    (threads, stacks)
+}

@@ -1,0 +1,66 @@
+//! The files that a recording names, opened when they are first needed, and which of their bytes
+//! lies where.
+
+use address_spaces::{FileId, MappedFile, SpaceRef, Timeline};
+use image::{FileOffset, Image, ImageAddr};
+use perfdata::RuntimeAddr;
+use std::sync::OnceLock;
+
+/// Opens the file that ran; says why it cannot.
+pub type Opener<'o> = dyn Fn(&MappedFile) -> Result<Image, String> + Sync + 'o;
+
+/// Where an address of a process lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// In an image, at an address of its own.
+    In(FileId, ImageAddr),
+    /// At an offset of a file that is not there, or that has no code there.
+    At(FileId, FileOffset),
+    /// Nothing is known to be mapped there.
+    Nowhere,
+}
+
+/// The files.
+pub(crate) struct Files<'f> {
+    timeline: &'f Timeline,
+    open: &'f Opener<'f>,
+    images: Vec<OnceLock<Result<Image, String>>>,
+}
+
+impl<'f> Files<'f> {
+    pub(crate) fn new(timeline: &'f Timeline, open: &'f Opener<'f>) -> Files<'f> {
+        let images = timeline.files().iter().map(|_| OnceLock::new()).collect();
+        Files { timeline, open, images }
+    }
+
+    /// What the recording says of a file.
+    pub(crate) fn mapped(&self, file: FileId) -> Option<&'f MappedFile> {
+        self.timeline.files().get(file.0 as usize)
+    }
+
+    /// The image of a file, if it is there.
+    pub(crate) fn image(&self, file: FileId) -> Option<&Image> {
+        let mapped = self.mapped(file)?;
+        let slot = self.images.get(file.0 as usize)?;
+        slot.get_or_init(|| (self.open)(mapped)).as_ref().ok()
+    }
+
+    /// Files that were asked for and could not be opened, with the reasons.
+    pub(crate) fn unusable(&self) -> impl Iterator<Item = (FileId, &str)> {
+        (0u32..).zip(&self.images).filter_map(|(number, slot)| match slot.get() {
+            Some(Err(why)) => Some((FileId(number), why.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Where an address lies.
+    pub(crate) fn place(&self, space: SpaceRef<'_>, address: RuntimeAddr) -> Place {
+        let Some(mapping) = space.find(address) else { return Place::Nowhere };
+        let distance = address.0.saturating_sub(mapping.origin.0);
+        let offset = FileOffset(distance.saturating_add(mapping.pgoff));
+        match self.image(mapping.file).and_then(|image| image.address_of(offset)) {
+            Some(at) => Place::In(mapping.file, at),
+            None => Place::At(mapping.file, offset),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Samples to call trees: self and total weight by function, library, thread and process.
+//!
+//! [`read`] makes of a recording its distinct stacks, named, each with the weight of its samples
+//! ([`Recorded`]); [`rows`](rows::rows) and [`Tree`] add them up. It works in two passes, as
+//! `counts` does: the first reads what is not a sample (mappings, names of threads), the second
+//! counts samples by distinct call chain on worker threads, and only distinct places get names.
+//!
+//! This crate opens no file of its own accord: [`Options::open`] does.
+
+mod analysis;
+mod distinct;
+mod error;
+mod event;
+mod files;
+mod kernel;
+mod marks;
+mod naming;
+pub mod rows;
+mod sideband;
+mod tree;
+mod unwinding;
+mod workers;
+
+pub use analysis::{Ledger, Options, Recorded, Stack, Thread, read};
+pub use distinct::Weight;
+pub use error::Error;
+pub use event::Event;
+pub use files::Opener;
+pub use kernel::KernelSymbols;
+pub use naming::{Function, FunctionId, Known, Library, LibraryId, Names};
+pub use tree::{Node, NodeId, Tree};
+pub use unwinding::Frames;

@@ -1,0 +1,303 @@
+//! Names for addresses: each distinct place once.
+
+use crate::files::{Files, Place};
+use crate::kernel::KernelSymbols;
+use crate::marks::{Owner, Step};
+use address_spaces::{FileId, KERNEL_PID, KernelPart, SpaceRef};
+use image::debug::DebugInfo;
+use image::{DebugSearch, ImageAddr};
+use perfdata::RuntimeAddr;
+use rustc_hash::FxHashMap;
+
+/// Number of a function in [`Names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
+/// Number of a library in [`Names`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LibraryId(pub u32);
+
+/// How a function is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Known {
+    /// By the symbol table.
+    Symbol,
+    /// By the debug information: inlined into its caller.
+    Inlined,
+    /// Not at all: the name is an address.
+    Address,
+}
+
+/// A function, or a place without a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Function {
+    /// The linkage name, or the address in the file.
+    pub name: String,
+    /// Where it lies.
+    pub library: LibraryId,
+    /// How it is known.
+    pub known: Known,
+}
+
+/// A file that code ran in: a program, a shared library, the kernel or a module.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Library {
+    /// Its path as recorded; `[kernel]`, `[unknown]` and `[elsewhere]` stand for no file.
+    pub path: String,
+    /// The build ID that the recording has.
+    pub build_id: Option<Vec<u8>>,
+    /// Why its functions have no names.
+    pub problem: Option<String>,
+}
+
+impl Library {
+    /// The last part of the path.
+    pub fn short(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// The functions and libraries of a recording.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    functions: Vec<Function>,
+    numbers: FxHashMap<Function, FunctionId>,
+    libraries: Vec<Library>,
+}
+
+impl Names {
+    /// All functions, by number.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// All libraries, by number.
+    pub fn libraries(&self) -> &[Library] {
+        &self.libraries
+    }
+
+    /// A function.
+    pub fn function(&self, id: FunctionId) -> Option<&Function> {
+        self.functions.get(id.0 as usize)
+    }
+
+    /// The library of a function.
+    pub fn library(&self, id: FunctionId) -> Option<&Library> {
+        self.libraries.get(self.function(id)?.library.0 as usize)
+    }
+
+    fn intern(&mut self, function: Function) -> FunctionId {
+        let next = FunctionId(self.functions.len() as u32);
+        *self.numbers.entry(function).or_insert_with_key(|function| {
+            self.functions.push(function.clone());
+            next
+        })
+    }
+}
+
+/// Number of a place in [`Places`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PlaceId(u32);
+
+impl PlaceId {
+    /// Its position among all places.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A distinct place of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Spot {
+    Code(Place),
+    /// Where nothing is mapped, with the address.
+    Unmapped(u64),
+    Kernel(u64),
+    Elsewhere(u64),
+}
+
+/// The distinct places of a recording.
+pub(crate) struct Places<'f> {
+    files: &'f Files<'f>,
+    kernel_space: SpaceRef<'f>,
+    spots: Vec<Spot>,
+    numbers: FxHashMap<Spot, PlaceId>,
+    known: FxHashMap<(i32, u32, Step), PlaceId>,
+}
+
+impl<'f> Places<'f> {
+    /// `kernel_space`: what the kernel had mapped at the end; modules rarely go.
+    pub(crate) fn new(files: &'f Files<'f>, kernel_space: SpaceRef<'f>) -> Places<'f> {
+        let (spots, numbers, known) = Default::default();
+        Places { files, kernel_space, spots, numbers, known }
+    }
+
+    /// The place of an address of a process.
+    pub(crate) fn of(&mut self, pid: i32, space: SpaceRef<'_>, step: Step) -> PlaceId {
+        // The kernel lies at the same place for all.
+        let key = match step.owner {
+            Owner::Process => (pid, space.version, step),
+            _ => (KERNEL_PID, 0, step),
+        };
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        let spot = match step.owner {
+            Owner::Process => match self.files.place(space, RuntimeAddr(step.code)) {
+                Place::Nowhere => Spot::Unmapped(step.code),
+                place => Spot::Code(place),
+            },
+            Owner::Kernel => Spot::Kernel(step.code),
+            Owner::Elsewhere => Spot::Elsewhere(step.code),
+        };
+        let next = PlaceId(self.spots.len() as u32);
+        let id = *self.numbers.entry(spot).or_insert_with(|| {
+            self.spots.push(spot);
+            next
+        });
+        self.known.insert(key, id);
+        id
+    }
+
+    /// Names for all places: for each its functions, innermost first, more than one where calls
+    /// were inlined and `inlined` asks for them.
+    pub(crate) fn name(
+        &self,
+        kernel: Option<&KernelSymbols>,
+        inlined: Option<&DebugSearch>,
+        threads: usize,
+    ) -> (Names, Vec<Vec<FunctionId>>) {
+        let inline = inlined.map(|search| self.inline_stacks(search, threads)).unwrap_or_default();
+        let mut naming =
+            Naming { places: self, kernel, names: Names::default(), special: [None; 3] };
+        naming.libraries();
+        let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inline.get(&index));
+        let functions = (0u32..).zip(&self.spots).map(of).collect();
+        (naming.names, functions)
+    }
+
+    /// The inlined functions at each place that has any, innermost first.
+    fn inline_stacks(&self, search: &DebugSearch, threads: usize) -> FxHashMap<u32, Vec<String>> {
+        let mut by_file: FxHashMap<FileId, Vec<(ImageAddr, u32)>> = FxHashMap::default();
+        for (index, spot) in (0u32..).zip(&self.spots) {
+            if let Spot::Code(Place::In(file, at)) = spot {
+                by_file.entry(*file).or_default().push((*at, index));
+            }
+        }
+        let mut found = FxHashMap::default();
+        for (file, mut places) in by_file {
+            places.sort_unstable();
+            let Some(image) = self.files.image(file) else { continue };
+            let Ok(debug) = DebugInfo::load(image, search) else { continue };
+            let mut addresses: Vec<ImageAddr> = places.iter().map(|(at, _)| *at).collect();
+            addresses.dedup();
+            let Ok(resolved) = debug.resolve(&addresses, threads) else { continue };
+            for (at, index) in places {
+                let Ok(position) = addresses.binary_search(&at) else { continue };
+                // The outermost is the function of the symbol table.
+                let Some((_, inner)) = resolved.frames(position).split_last() else { continue };
+                let names = inner.iter().map(|frame| resolved.names.get(frame.function).to_owned());
+                found.insert(index, names.collect());
+            }
+        }
+        found
+    }
+}
+
+/// What has no file.
+#[derive(Clone, Copy)]
+enum Special {
+    Kernel,
+    Unknown,
+    Elsewhere,
+}
+
+struct Naming<'p, 'f> {
+    places: &'p Places<'f>,
+    kernel: Option<&'p KernelSymbols>,
+    names: Names,
+    special: [Option<LibraryId>; 3],
+}
+
+impl Naming<'_, '_> {
+    /// One for each file of the recording, by the same number.
+    fn libraries(&mut self) {
+        let files = self.places.files;
+        let problems: FxHashMap<FileId, &str> = files.unusable().collect();
+        let of = |file: FileId| {
+            let mapped = files.mapped(file)?;
+            Some(Library {
+                path: mapped.path.clone(),
+                build_id: mapped.build_id.clone(),
+                problem: problems.get(&file).map(|why| (*why).to_owned()),
+            })
+        };
+        self.names.libraries = (0u32..).map_while(|number| of(FileId(number))).collect();
+    }
+
+    fn special(&mut self, special: Special) -> LibraryId {
+        let next = LibraryId(self.names.libraries.len() as u32);
+        let (slot, path) = match special {
+            Special::Kernel => (0, "[kernel]"),
+            Special::Unknown => (1, "[unknown]"),
+            Special::Elsewhere => (2, "[elsewhere]"),
+        };
+        let known = self.special.get(slot).copied().flatten();
+        known.unwrap_or_else(|| {
+            let library = Library { path: path.to_owned(), build_id: None, problem: None };
+            self.names.libraries.push(library);
+            if let Some(slot) = self.special.get_mut(slot) {
+                *slot = Some(next);
+            }
+            next
+        })
+    }
+
+    fn of(&mut self, spot: Spot, inlined: Option<&Vec<String>>) -> Vec<FunctionId> {
+        let (name, library, known) = match spot {
+            Spot::Code(Place::In(file, at)) => {
+                let image = self.places.files.image(file);
+                let found = image.and_then(|image| image.functions().find(at));
+                match found {
+                    Some(function) => (function.name.to_owned(), LibraryId(file.0), Known::Symbol),
+                    None => (format!("{:#x}", at.0), LibraryId(file.0), Known::Address),
+                }
+            }
+            Spot::Code(Place::At(file, offset)) => {
+                (format!("{:#x}", offset.0), LibraryId(file.0), Known::Address)
+            }
+            Spot::Code(Place::Nowhere) => {
+                ("?".to_owned(), self.special(Special::Unknown), Known::Address)
+            }
+            Spot::Unmapped(address) => {
+                (format!("{address:#x}"), self.special(Special::Unknown), Known::Address)
+            }
+            Spot::Elsewhere(address) => {
+                (format!("{address:#x}"), self.special(Special::Elsewhere), Known::Address)
+            }
+            Spot::Kernel(address) => self.in_kernel(address),
+        };
+        let inner = inlined.into_iter().flatten().cloned();
+        let mut stack: Vec<FunctionId> = inner
+            .map(|name| Function { name, library, known: Known::Inlined })
+            .map(|function| self.names.intern(function))
+            .collect();
+        stack.push(self.names.intern(Function { name, library, known }));
+        stack
+    }
+
+    fn in_kernel(&mut self, address: u64) -> (String, LibraryId, Known) {
+        let module = self.places.kernel_space.find(RuntimeAddr(address)).filter(|mapping| {
+            let file = self.places.files.mapped(mapping.file);
+            file.is_some_and(|file| KernelPart::of(&file.path) == KernelPart::Module)
+        });
+        let library = match module {
+            Some(mapping) => LibraryId(mapping.file.0),
+            None => self.special(Special::Kernel),
+        };
+        match self.kernel.and_then(|kernel| kernel.find(address)) {
+            Some(name) => (name.to_owned(), library, Known::Symbol),
+            None => (format!("{address:#x}"), library, Known::Address),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The second pass over a recording: samples, counted on worker threads by distinct call chain.
+//!
+//! With the whole timeline known, no order among chunks is needed.
+
+use crate::distinct::{Distinct, Weight, Who};
+use crate::marks::Owner;
+use crate::sideband::ThreadNames;
+use crate::unwinding::{Frames, Unwinder};
+use address_spaces::{Clock, SpaceRef, Timeline};
+use crossbeam_channel::{Receiver, Sender};
+use perfdata::{ChainSample, Chunk, DeferredChains, Input, RawRecord, raw_records};
+
+/// What all workers see.
+pub(crate) struct Shared<'t> {
+    pub input: &'t Input,
+    pub timeline: &'t Timeline,
+    pub names: &'t ThreadNames,
+    pub deferred: &'t DeferredChains,
+    pub unwinder: &'t Unwinder<'t>,
+    pub clock: Clock,
+    /// Position at which each stream begins.
+    pub bases: &'t [u64],
+    /// What a sample without a period stands for, by event.
+    pub periods: Vec<u64>,
+    pub keep: &'t (dyn Fn(&ChainSample<'_>) -> bool + Sync),
+}
+
+/// What workers bring home.
+#[derive(Default)]
+pub(crate) struct Counted {
+    pub chains: Distinct,
+    /// Samples that the filter left out.
+    pub filtered: u64,
+    /// Samples whose record is damaged.
+    pub malformed: u64,
+    /// Samples without an address.
+    pub without_address: u64,
+    /// Samples with nothing but the sampled address.
+    pub without_chain: u64,
+    pub deferred: u64,
+    pub deferred_missing: u64,
+    pub frames: Frames,
+    /// First and last time of a sample, in ns.
+    pub span: Option<(u64, u64)>,
+}
+
+impl Counted {
+    fn merge(&mut self, other: &Counted) {
+        self.chains.merge(&other.chains);
+        self.filtered += other.filtered;
+        self.malformed += other.malformed;
+        self.without_address += other.without_address;
+        self.without_chain += other.without_chain;
+        self.deferred += other.deferred;
+        self.deferred_missing += other.deferred_missing;
+        self.frames.add(other.frames);
+        other.span.into_iter().for_each(|(first, last)| {
+            self.seen(first);
+            self.seen(last);
+        });
+    }
+
+    fn seen(&mut self, time: u64) {
+        let (first, last) = self.span.unwrap_or((time, time));
+        self.span = Some((first.min(time), last.max(time)));
+    }
+}
+
+/// Counts all samples; `progress` is told the bytes read.
+pub(crate) fn count(
+    shared: &Shared<'_>,
+    threads: usize,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Counted, perfdata::Error> {
+    let threads = threads.max(1);
+    let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
+    let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
+    let work = |receive: Receiver<(u64, Chunk)>| {
+        let mut worker = Worker { shared, last: None, words: Vec::new(), out: Counted::default() };
+        for (position, chunk) in receive {
+            worker.chunk(position, &chunk);
+            // The readers may have stopped already; then nobody needs the buffer.
+            let _ = give_back.send(chunk.bytes);
+        }
+        worker.out
+    };
+    // Workers end when the readers' end of the channel is gone, and readers when the workers' is.
+    let read_all = move || {
+        let read = |stream| read_stream(shared, stream, &send, &used, progress);
+        jobs::try_run(shared.input.stream_count(), threads, read)
+    };
+    let (counted, ended) = jobs::beside(vec![receive; threads], work, read_all);
+    ended?;
+    let mut parts = counted.into_iter();
+    let mut total = parts.next().unwrap_or_default();
+    parts.for_each(|part| total.merge(&part));
+    Ok(total)
+}
+
+fn read_stream(
+    shared: &Shared<'_>,
+    stream: usize,
+    send: &Sender<(u64, Chunk)>,
+    used: &Receiver<Vec<u8>>,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<(), perfdata::Error> {
+    let mut position = shared.bases.get(stream).copied().unwrap_or(0);
+    let mut chunks = shared.input.stream_chunks(stream)?;
+    while let Some(chunk) = chunks.next() {
+        let chunk = chunk?;
+        let bytes = chunk.bytes.len() as u64;
+        if send.send((position, chunk)).is_err() {
+            break;
+        }
+        position += bytes;
+        progress(bytes);
+        used.try_iter().for_each(|buffer| chunks.recycle(buffer));
+    }
+    Ok(())
+}
+
+/// What held for the last sample, and until when; the next one is mostly of the same thread.
+struct Last<'t> {
+    tid: i32,
+    pid: i32,
+    space: SpaceRef<'t>,
+    name: u32,
+    /// Times at which both hold.
+    holds: std::ops::Range<u64>,
+}
+
+struct Worker<'s, 't> {
+    shared: &'s Shared<'t>,
+    last: Option<Last<'t>>,
+    /// The chain of the present sample.
+    words: Vec<u64>,
+    out: Counted,
+}
+
+impl<'t> Worker<'_, 't> {
+    fn chunk(&mut self, position: u64, chunk: &Chunk) {
+        for raw in raw_records(&chunk.bytes, chunk.offset, self.shared.input.endian()) {
+            if raw.kind == perfdata::kind::SAMPLE {
+                self.sample(position.wrapping_add(raw.offset.wrapping_sub(chunk.offset)), &raw);
+            }
+        }
+    }
+
+    #[inline]
+    fn sample(&mut self, position: u64, raw: &RawRecord<'_>) {
+        let layouts = self.shared.input.layouts();
+        let parsed = layouts.for_sample(raw.body).and_then(|layout| {
+            let sample = layout.chain(raw)?;
+            Ok((sample, layout))
+        });
+        let Ok((sample, layout)) = parsed else {
+            self.out.malformed += 1;
+            return;
+        };
+        if !(self.shared.keep)(&sample) {
+            self.out.filtered += 1;
+            return;
+        }
+        let time = match self.shared.clock {
+            Clock::Time => sample.time.unwrap_or(0),
+            Clock::Position => position,
+        };
+        sample.time.into_iter().for_each(|time| self.out.seen(time));
+        let (space, name) = self.context(sample.pid, sample.tid, time);
+        if !self.chain(&sample) {
+            self.out.without_address += 1;
+            return;
+        }
+        if layout.has_stack_copies() {
+            match layout.parse(raw) {
+                Ok(whole) => {
+                    let unwinder = self.shared.unwinder;
+                    self.out.frames.add(unwinder.complete(&mut self.words, &whole, space));
+                }
+                Err(_) => {
+                    self.out.malformed += 1;
+                    return;
+                }
+            }
+        }
+        let who = Who {
+            event: sample.attr_index,
+            pid: sample.pid,
+            tid: sample.tid,
+            name,
+            version: space.version,
+        };
+        let usual = self.shared.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
+        let weight = Weight::one(sample.period.unwrap_or(usual));
+        self.out.without_chain += u64::from(self.words.len() <= 2);
+        self.out.chains.add(who, &self.words, weight);
+    }
+
+    /// The address space of a process and the name of its thread at a time.
+    #[inline]
+    fn context(&mut self, pid: i32, tid: i32, time: u64) -> (SpaceRef<'t>, u32) {
+        let known = self
+            .last
+            .as_ref()
+            .is_some_and(|last| (last.pid, last.tid) == (pid, tid) && last.holds.contains(&time));
+        if !known {
+            let space = self.shared.timeline.space(pid, time);
+            let (name, until) = self.shared.names.at(tid, time);
+            let holds = time..space.until.min(until);
+            self.last = Some(Last { tid, pid, space, name, holds });
+        }
+        match &self.last {
+            Some(last) => (last.space, last.name),
+            None => (self.shared.timeline.space(pid, time), 0),
+        }
+    }
+
+    /// Puts the sample's chain into `words`, with marks; false where it has no address at all.
+    #[inline]
+    fn chain(&mut self, sample: &ChainSample<'_>) -> bool {
+        self.words.clear();
+        match &sample.callchain {
+            Some(chain) if !chain.is_empty() => {
+                self.words.extend(chain.iter());
+                if self.words.iter().any(|&word| Owner::is_deferred(word)) {
+                    let whole = self.shared.deferred.whole(sample.tid, chain);
+                    self.out.deferred += u64::from(whole.deferred);
+                    self.out.deferred_missing += u64::from(whole.missing);
+                    self.words = whole.words;
+                }
+                self.words.iter().any(|&word| Owner::of_mark(word).is_none())
+            }
+            _ => {
+                let Some(ip) = sample.ip else { return false };
+                self.words.extend([Owner::of_mode(sample.cpumode).mark(), ip.0]);
+                true
+            }
+        }
+    }
+}

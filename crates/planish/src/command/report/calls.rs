@@ -1,0 +1,156 @@
+//! `planish report hot`, `callers`, `callees` and `tree`.
+
+use super::recording::Source;
+use crate::cli::{Choice, FINE, Format, Global};
+use crate::output;
+use anyhow::Context as _;
+use calltrees::rows::By;
+use report::calls::{self as tell, Direction, Selected, Shape};
+
+const BY: Choice<By> = Choice(&[
+    ("function", By::Function, "Functions, told apart by library"),
+    ("library", By::Library, "Programs, shared libraries, the kernel and its modules"),
+    ("thread", By::Thread, "Threads, told apart by the names that they have in turn"),
+    ("process", By::Process, "Processes, all their threads together"),
+]);
+
+/// Show what weighs most: the time spent in functions, libraries, threads or processes.
+///
+/// "self" is what was sampled in a function itself, "total" what was sampled in it or in what it
+/// called. For totals, record with call chains: `planish record -g`, or `--call-graph dwarf` for
+/// programs without frame pointers.
+#[derive(Debug, clap::Args)]
+pub struct HotArgs {
+    #[command(flatten)]
+    source: Source,
+    /// What the rows are about [default: function]
+    #[arg(long, value_parser = BY)]
+    by: Option<By>,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Show who called a function, with what weight.
+///
+/// Where it calls itself, its outermost frame counts, so that its callers' weights add up to its
+/// own total.
+#[derive(Debug, clap::Args)]
+pub struct CallersArgs {
+    /// The function: its linkage name, or its name as in the source, with or without arguments
+    #[arg(value_name = "FUNCTION")]
+    function: String,
+    #[command(flatten)]
+    graph: GraphArgs,
+}
+
+/// Show what a function called, with what weight.
+#[derive(Debug, clap::Args)]
+pub struct CalleesArgs {
+    /// The function: its linkage name, or its name as in the source, with or without arguments
+    #[arg(value_name = "FUNCTION")]
+    function: String,
+    #[command(flatten)]
+    graph: GraphArgs,
+}
+
+/// Options of trees.
+#[derive(Debug, clap::Args)]
+struct GraphArgs {
+    #[command(flatten)]
+    source: Source,
+    /// How many frames from the root to print; 0: all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    depth: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+/// Show all calls as a tree, from the outermost function inwards.
+#[derive(Debug, clap::Args)]
+pub struct TreeArgs {
+    #[command(flatten)]
+    source: Source,
+    /// How many frames from the root to print; 0: all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    depth: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t)]
+    format: TreeFormat,
+}
+
+/// How a whole tree is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum TreeFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+    /// One line a stack with its weight, as flame graph programs read it; --limit, --percent and
+    /// --depth do not hold for it
+    Folded,
+}
+
+/// Runs `planish report hot`.
+pub fn hot(args: &HotArgs, global: &Global) -> anyhow::Result<u8> {
+    let recorded = args.source.read(global)?;
+    let selected = args.source.select(&recorded)?;
+    let by = args.by.unwrap_or_default();
+    match args.format {
+        Format::Text => output::print(&tell::hot_text(&selected, by))?,
+        Format::Json => output::print_json(&tell::hot_json(&selected, by))?,
+    }
+    args.source.tell_notes(&selected, global);
+    Ok(FINE)
+}
+
+/// Runs `planish report callers`.
+pub fn callers(args: &CallersArgs, global: &Global) -> anyhow::Result<u8> {
+    around(&args.function, Direction::Callers, &args.graph, global)
+}
+
+/// Runs `planish report callees`.
+pub fn callees(args: &CalleesArgs, global: &Global) -> anyhow::Result<u8> {
+    around(&args.function, Direction::Callees, &args.graph, global)
+}
+
+fn around(
+    function: &str,
+    direction: Direction,
+    args: &GraphArgs,
+    global: &Global,
+) -> anyhow::Result<u8> {
+    let recorded = args.source.read(global)?;
+    let selected = args.source.select(&recorded)?;
+    let shape = Shape::of_function(&recorded, direction, function)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| args.source.input.display().to_string())?;
+    let shape = Shape { depth: args.depth, ..shape };
+    let format = match args.format {
+        Format::Text => TreeFormat::Text,
+        Format::Json => TreeFormat::Json,
+    };
+    print(&selected, &shape, format)?;
+    args.source.tell_notes(&selected, global);
+    Ok(FINE)
+}
+
+/// Runs `planish report tree`.
+pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
+    let recorded = args.source.read(global)?;
+    let selected = args.source.select(&recorded)?;
+    let shape = Shape { direction: Direction::Calls, of: Vec::new(), depth: args.depth };
+    print(&selected, &shape, args.format)?;
+    args.source.tell_notes(&selected, global);
+    Ok(FINE)
+}
+
+fn print(selected: &Selected<'_>, shape: &Shape, format: TreeFormat) -> anyhow::Result<()> {
+    match format {
+        TreeFormat::Text => output::print(&tell::graph_text(selected, shape)),
+        TreeFormat::Json => output::print_json(&tell::graph_json(selected, shape)),
+        TreeFormat::Folded => output::print(&tell::folded(selected)),
+    }
+}

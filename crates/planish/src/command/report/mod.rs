@@ -1,0 +1,40 @@
+//! `planish report`: what a recording shows, and the result of a finished run.
+
+mod calls;
+mod finished;
+mod recording;
+
+use crate::cli::Global;
+
+/// Say where a recorded program spends its time; print the result of a finished run again.
+///
+/// With hot, callers, callees or tree it reads a recording; without, what `planish optimize` or
+/// `planish compare` found.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    finished: finished::FinishedArgs,
+}
+
+/// What to show of a recording.
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Hot(calls::HotArgs),
+    Callers(calls::CallersArgs),
+    Callees(calls::CalleesArgs),
+    Tree(calls::TreeArgs),
+}
+
+/// Runs the command.
+pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    match args.verb {
+        None => finished::run(args.finished),
+        Some(Verb::Hot(args)) => calls::hot(&args, global),
+        Some(Verb::Callers(args)) => calls::callers(&args, global),
+        Some(Verb::Callees(args)) => calls::callees(&args, global),
+        Some(Verb::Tree(args)) => calls::tree(&args, global),
+    }
+}

@@ -1,0 +1,200 @@
+//! How are call trees told? The JSON schemas stand in `docs/reference/report.md`.
+
+mod graph;
+mod hot;
+mod names;
+
+pub use graph::{Direction, Shape, folded, graph_json, graph_text};
+pub use hot::{hot_json, hot_text};
+pub use names::demangled;
+
+use calltrees::rows::{sampled_events, whole};
+use calltrees::{Event, Recorded, Weight};
+use serde_json::{Value, json};
+
+/// What is told of a recording, and how much of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Selected<'r> {
+    /// The recording.
+    pub recorded: &'r Recorded,
+    /// Index of the event.
+    pub event: u32,
+    /// Rows or nodes at most; 0: all.
+    pub limit: usize,
+    /// What weighs less of the whole is left out, in per cent.
+    pub percent: f64,
+}
+
+impl Selected<'_> {
+    fn event(&self) -> Event {
+        let event = self.recorded.events.get(self.event as usize).cloned();
+        event.unwrap_or(Event { name: String::new(), is_clock: false, is_dummy: false })
+    }
+
+    fn whole(&self) -> Weight {
+        whole(self.recorded, self.event)
+    }
+
+    /// The part of all samples' weight, in per cent.
+    fn share(&self, weight: Weight, whole: Weight) -> f64 {
+        if whole.period == 0 { 0.0 } else { 100.0 * weight.period as f64 / whole.period as f64 }
+    }
+
+    /// A weight in its unit.
+    fn amount(&self, weight: Weight, event: &Event) -> String {
+        if event.is_clock {
+            crate::duration_ns(weight.period as f64)
+        } else {
+            crate::count(weight.period)
+        }
+    }
+
+    /// One line about all samples of the event.
+    fn headline(&self) -> String {
+        let (event, whole) = (self.event(), self.whole());
+        let unit = if event.is_clock { "CPU time" } else { "events" };
+        let over = match self.recorded.span_ns {
+            0 => String::new(),
+            span => format!(" within {}", crate::duration_ns(span as f64)),
+        };
+        format!(
+            "{}: {}, {} {unit}{over}",
+            crate::visible(&event.name),
+            crate::counted(whole.samples, "sample", "samples"),
+            self.amount(whole, &event),
+        )
+    }
+
+    /// What every JSON object about call trees says first.
+    fn json(&self, schema: &str) -> serde_json::Map<String, Value> {
+        let (event, whole) = (self.event(), self.whole());
+        let head = json!({
+            "schema": schema,
+            "version": VERSION,
+            "event": event.name,
+            "unit": if event.is_clock { "ns" } else { "events" },
+            "samples": whole.samples,
+            "weight": whole.period,
+            "span_ns": self.recorded.span_ns,
+            "ledger": ledger(self.recorded),
+        });
+        match head {
+            Value::Object(head) => head,
+            _ => serde_json::Map::new(),
+        }
+    }
+}
+
+const VERSION: u32 = 1;
+
+/// A library's name, in brackets; those that are no files have them already.
+fn bracketed(library: &str) -> String {
+    let shown = crate::visible(library);
+    if shown.starts_with('[') { shown.into_owned() } else { format!("[{shown}]") }
+}
+
+/// The event to tell of: the one that is named, else the one with most samples.
+///
+/// # Errors
+/// Where none has that name, with those that there are.
+pub fn event_of(recorded: &Recorded, name: Option<&str>) -> Result<u32, String> {
+    let sampled = sampled_events(recorded);
+    let called = |event: &u32| recorded.events.get(*event as usize).map(|e| e.name.as_str());
+    let Some(name) = name else {
+        return sampled.first().copied().ok_or_else(|| {
+            "no sample is left to tell of: the filters leave out all of them".to_owned()
+        });
+    };
+    sampled.iter().find(|event| called(event) == Some(name)).copied().ok_or_else(|| {
+        let known: Vec<&str> = sampled.iter().filter_map(called).collect();
+        format!("no sampled event is called {name}; there is {}", known.join(", "))
+    })
+}
+
+fn ledger(recorded: &Recorded) -> Value {
+    let ledger = &recorded.ledger;
+    json!({
+        "samples": ledger.samples,
+        "used": ledger.used,
+        "filtered": ledger.filtered,
+        "malformed": ledger.malformed,
+        "without_address": ledger.without_address,
+        "refused": ledger.refused,
+        "without_chain": ledger.without_chain,
+        "cut": ledger.cut,
+        "deferred": ledger.deferred,
+        "deferred_missing": ledger.deferred_missing,
+        "frames_unwound": ledger.frames.unwound,
+        "stacks_incomplete": ledger.frames.cut,
+        "lost": ledger.lost,
+        "unknown_records": ledger.unknown_records,
+        "truncated_bytes": ledger.truncated_bytes,
+    })
+}
+
+/// What is not in the numbers, in words, without what did not occur.
+pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
+    let ledger = &recorded.ledger;
+    let samples = |number| crate::counted(number, "sample", "samples");
+    let all = [
+        (ledger.malformed, "not used: their records are damaged"),
+        (ledger.without_address, "not used: they have no address"),
+        (ledger.refused, "not used: the recording has too many distinct stacks"),
+        (ledger.cut, "without their callers: the recording has too many distinct stacks"),
+        (
+            ledger.deferred_missing,
+            "without their callers in the program, which come later in the \
+                                   recording and are not there",
+        ),
+        (
+            ledger.frames.cut,
+            "whose outermost callers are missing: the copy of the stack ends \
+                             before them, or nothing is known of a function; record with a larger \
+                             --call-graph dwarf,SIZE",
+        ),
+        (ledger.lost, "lost while recording"),
+    ];
+    let mut notes: Vec<String> = all
+        .into_iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{} {what}", samples(number)))
+        .collect();
+    if ledger.truncated_bytes > 0 {
+        notes.push(format!("the recording is cut short by {} bytes", ledger.truncated_bytes));
+    }
+    if ledger.unknown_records > 0 {
+        let records = crate::counted(ledger.unknown_records, "record", "records");
+        notes.push(format!("{records} besides the samples are damaged or of an unknown kind"));
+    }
+    notes.extend(unnamed(recorded, event));
+    let others: Vec<String> = sampled_events(recorded)
+        .into_iter()
+        .filter(|other| *other != event)
+        .filter_map(|other| recorded.events.get(other as usize))
+        .map(|event| crate::visible(&event.name).into_owned())
+        .collect();
+    if !others.is_empty() {
+        notes.push(format!("also recorded: {} (--event NAME)", others.join(", ")));
+    }
+    notes
+}
+
+/// Libraries whose functions have no names, with the share of the samples that each hides.
+fn unnamed(recorded: &Recorded, event: u32) -> Vec<String> {
+    let whole = whole(recorded, event).period.max(1) as f64;
+    let mut hidden = std::collections::BTreeMap::<(String, String), u64>::new();
+    for stack in calltrees::rows::of_event(recorded, event) {
+        let innermost = stack.functions.first().copied();
+        let Some(library) = innermost.and_then(|id| recorded.names.library(id)) else { continue };
+        if let Some(problem) = &library.problem {
+            let key = (library.path.clone(), problem.clone());
+            *hidden.entry(key).or_default() += stack.weight.period;
+        }
+    }
+    let told = |((path, problem), weight): (&(String, String), &u64)| {
+        let share = 100.0 * *weight as f64 / whole;
+        let (path, problem) = (crate::visible(path), crate::visible(problem));
+        format!("{path}: {share:.1} % of the samples have no function names: {problem}")
+    };
+    hidden.iter().map(told).collect()
+}
