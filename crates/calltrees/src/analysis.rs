@@ -11,7 +11,7 @@ use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
 use address_spaces::{Clock, KERNEL_PID, Timeline};
 use image::DebugSearch;
-use perfdata::{ChainSample, DeferredChains, Input};
+use perfdata::{ChainSample, DeferredChains, Input, RuntimeAddr};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -136,7 +136,9 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
     let mut places = Places::new(&files, kernel_space);
     let chains = placed(&counted, &timeline, &mut places);
-    let fits = |symbols: &&KernelSymbols| side.kernel_text.is_some_and(|text| symbols.is_at(text));
+    let fits = |symbols: &&KernelSymbols| {
+        side.kernel_text.is_some_and(|text| symbols.is_at(RuntimeAddr(text)))
+    };
     let kernel = options.kernel.filter(fits);
     let (functions, of_places) = places.name(kernel, options.inlined, options.threads);
     let (threads, stacks) = stacks(&chains, &of_places, &names.into_names());

@@ -1,5 +1,7 @@
 //! Names of the running kernel's functions, from the text of `/proc/kallsyms`.
 
+use perfdata::RuntimeAddr;
+
 /// The kernel's functions by address.
 #[derive(Clone, Debug, Default)]
 pub struct KernelSymbols {
@@ -39,13 +41,13 @@ impl KernelSymbols {
 
     /// Whether these are the names of a kernel whose text began at this address: the recorded one,
     /// unless the machine was started again since.
-    pub fn is_at(&self, text: u64) -> bool {
-        self.text == Some(text)
+    pub fn is_at(&self, text: RuntimeAddr) -> bool {
+        self.text == Some(text.0)
     }
 
     /// The function that an address lies in.
-    pub fn find(&self, address: u64) -> Option<&str> {
-        let after = self.functions.partition_point(|(start, _)| *start <= address);
+    pub fn find(&self, address: RuntimeAddr) -> Option<&str> {
+        let after = self.functions.partition_point(|(start, _)| *start <= address.0);
         self.functions.get(after.checked_sub(1)?).map(|(_, name)| name.as_str())
     }
 }
@@ -60,10 +62,12 @@ mod tests {
                     schedule\nffffffff81000200 D data\n0000000000000000 T \
                     hidden\nffffffffa0000000 t run\t[module]\nbroken";
         let symbols = KernelSymbols::parse(text);
-        assert!(symbols.is_at(0xffff_ffff_8100_0000) && !symbols.is_at(0));
-        assert_eq!(symbols.find(0xffff_ffff_8100_0000), Some("start"));
-        assert_eq!(symbols.find(0xffff_ffff_8100_0250), Some("schedule"));
-        assert_eq!(symbols.find(0xffff_ffff_a000_0001), Some("run"));
-        assert_eq!(symbols.find(5), None);
+        assert!(
+            symbols.is_at(RuntimeAddr(0xffff_ffff_8100_0000)) && !symbols.is_at(RuntimeAddr(0))
+        );
+        assert_eq!(symbols.find(RuntimeAddr(0xffff_ffff_8100_0000)), Some("start"));
+        assert_eq!(symbols.find(RuntimeAddr(0xffff_ffff_8100_0250)), Some("schedule"));
+        assert_eq!(symbols.find(RuntimeAddr(0xffff_ffff_a000_0001)), Some("run"));
+        assert_eq!(symbols.find(RuntimeAddr(5)), None);
     }
 }

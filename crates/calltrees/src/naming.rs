@@ -295,7 +295,7 @@ impl Naming<'_, '_> {
             Some(mapping) => LibraryId(mapping.file.0),
             None => self.special(Special::Kernel),
         };
-        match self.kernel.and_then(|kernel| kernel.find(address)) {
+        match self.kernel.and_then(|kernel| kernel.find(RuntimeAddr(address))) {
             Some(name) => (name.to_owned(), library, Known::Symbol),
             None => (format!("{address:#x}"), library, Known::Address),
         }

@@ -97,7 +97,8 @@ impl<'k> Stacks<'k> {
         {
             // The kernel's own mapping states its text's address as the offset.
             let kernel = map.path.starts_with(b"[kernel.kallsyms]");
-            self.kernel_fits |= kernel && self.kernel.is_some_and(|kernel| kernel.is_at(map.pgoff));
+            self.kernel_fits |=
+                kernel && self.kernel.is_some_and(|kernel| kernel.is_at(RuntimeAddr(map.pgoff)));
         }
         if let Some(pid) = Change::of(record).and_then(|change| self.spaces.apply(change)) {
             *self.generations.entry(pid).or_default() += 1;
@@ -253,8 +254,10 @@ impl<'k> Stacks<'k> {
     }
 
     fn kernel_name(&self, address: u64) -> String {
-        let named =
-            self.kernel.filter(|_| self.kernel_fits).and_then(|kernel| kernel.find(address));
+        let named = self
+            .kernel
+            .filter(|_| self.kernel_fits)
+            .and_then(|kernel| kernel.find(RuntimeAddr(address)));
         named.map_or_else(|| format!("[kernel] {address:#x}"), |name| format!("{name} [kernel]"))
     }
 
