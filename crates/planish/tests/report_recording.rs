@@ -213,6 +213,41 @@ fn every_form_of_a_recording_is_read_and_its_books_add_up() {
     assert!(read >= 6, "{read} fixtures in {}", fixtures.display());
 }
 
+#[test]
+fn files_that_moved_are_found_by_build_id_and_others_are_not_taken_for_them() {
+    let dir = tempfile::tempdir().unwrap();
+    recorded(dir.path(), &[], "perf.data");
+    let program = dir.path().join("calls");
+    let described = Command::new("readelf").args(["-n"]).arg(&program).output().unwrap();
+    let described = text(&described.stdout);
+    let id = described.split("Build ID: ").nth(1).unwrap().trim();
+    let (first, rest) = id.split_at(2);
+    let own = |words: &[&str]| {
+        let done = planish(dir.path(), &[&["report", "hot", "--limit", "1"], words].concat());
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        (text(&done.stdout).contains("leaf"), text(&done.stderr))
+    };
+    assert!(own(&[]).0);
+    // Gone.
+    let kept = dir.path().join(format!("cache/.build-id/{first}/{rest}"));
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::rename(&program, kept.join("elf")).unwrap();
+    let (named, notes) = own(&[]);
+    assert!(!named && notes.contains("calls: ") && notes.contains("it is gone"), "{notes}");
+    assert!(own(&["--symbols", "cache"]).0);
+    // Another program under its name.
+    std::fs::copy("/bin/true", &program).unwrap();
+    let (named, notes) = own(&[]);
+    assert!(!named && notes.contains("another build than the recorded one"), "{notes}");
+    assert!(own(&["--symbols", "cache"]).0);
+    // Below another root.
+    let inside = dir.path().strip_prefix("/").unwrap();
+    let below = dir.path().join("root").join(inside);
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::copy(kept.join("elf"), below.join("calls")).unwrap();
+    assert!(own(&["--sysroot", "root"]).0);
+}
+
 /// A recording cut anywhere ends in a result with its ledger or in one error.
 #[test]
 fn damaged_recordings_end_in_a_result_or_one_error() {

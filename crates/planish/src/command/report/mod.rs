@@ -3,6 +3,7 @@
 mod calls;
 mod finished;
 mod recording;
+mod symbols;
 
 use crate::cli::Global;
 

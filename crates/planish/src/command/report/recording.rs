@@ -1,16 +1,14 @@
 //! A recording opened for `planish report`, with the files and names that it needs.
 
+use super::symbols::{Finder, Symbols};
 use crate::cli::Global;
 use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
-use address_spaces::MappedFile;
 use anyhow::Context as _;
 use calltrees::{KernelSymbols, Options, Recorded};
-use image::{DebugSearch, Image};
 use report::calls::{self, Selected};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 /// Which recording, and what of it.
 #[derive(Debug, clap::Args)]
@@ -30,6 +28,8 @@ pub struct Source {
     /// Count only samples of this thread
     #[arg(long)]
     pub tid: Option<i32>,
+    #[command(flatten)]
+    pub symbols: Symbols,
     /// How many lines to print at most; 0: all
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub limit: usize,
@@ -47,7 +47,7 @@ impl Source {
         } else {
             perfdata::Input::open(&self.input)?
         };
-        let search = DebugSearch::default();
+        let finder = Finder::new(&self.symbols, &input);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
@@ -58,9 +58,9 @@ impl Source {
         };
         let options = Options {
             threads: global.threads(),
-            open: &|mapped| open(mapped, &search),
+            open: &|mapped| finder.open(mapped),
             kernel: kernel.as_ref(),
-            inlined: Some(&search).filter(|_| self.inlined),
+            inlined: Some(finder.debug()).filter(|_| self.inlined),
             keep: &keep,
             progress: &|bytes| bar.add(bytes),
         };
@@ -82,24 +82,4 @@ impl Source {
             notes.iter().for_each(|note| eprintln!("note: {note}"));
         }
     }
-}
-
-/// The file that ran, when it is still there and still the same, with the symbols of its separate
-/// debug file where its own are gone.
-fn open(mapped: &MappedFile, search: &DebugSearch) -> Result<Image, String> {
-    let path = &mapped.path;
-    if !path.starts_with('/') || path.starts_with("//") {
-        return Err("it is no file".to_owned());
-    }
-    let image = Image::open(Path::new(path)).map_err(|error| error.to_string())?;
-    if let (Some(recorded), Some(found)) = (&mapped.build_id, image.build_id())
-        && !found.matches_padded(recorded)
-    {
-        return Err("the file at hand is another build than the recorded one".to_owned());
-    }
-    let debug = search.find(&image).ok().and_then(|found| found.image);
-    Ok(match debug {
-        Some(debug) => image.with_symbols_of(Arc::new(debug)),
-        None => image,
-    })
 }
