@@ -22,7 +22,10 @@ fn json(dir: &Path, words: &[&str]) -> Value {
     let words = [words, &["--format", "json", "--limit", "0", "--percent", "0"]].concat();
     let done = planish(dir, &words);
     assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
-    serde_json::from_slice(&done.stdout).unwrap()
+    let found: Value = serde_json::from_slice(&done.stdout).unwrap();
+    let schema = if words[1] == "hot" { "planish-report-hot" } else { "planish-report-tree" };
+    assert_eq!((&found["schema"], &found["version"]), (&schema.into(), &1.into()), "{words:?}");
+    found
 }
 
 fn number(object: &Value, key: &str) -> u64 {
@@ -220,7 +223,7 @@ fn files_that_moved_are_found_by_build_id_and_others_are_not_taken_for_them() {
     let program = dir.path().join("calls");
     let described = Command::new("readelf").args(["-n"]).arg(&program).output().unwrap();
     let described = text(&described.stdout);
-    let id = described.split("Build ID: ").nth(1).unwrap().trim();
+    let id = described.split("Build ID: ").nth(1).unwrap().split_whitespace().next().unwrap();
     let (first, rest) = id.split_at(2);
     let own = |words: &[&str]| {
         let done = planish(dir.path(), &[&["report", "hot", "--limit", "1"], words].concat());
