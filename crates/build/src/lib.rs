@@ -8,6 +8,7 @@
 //! says whether the compiler could have used the profile at all.
 
 pub mod around;
+mod block_map;
 pub mod bounded_log;
 pub mod call;
 mod child;

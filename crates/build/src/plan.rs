@@ -225,7 +225,11 @@ pub fn optimize(
         files: &files,
         training: config.workload.words().map_err(wrong)?,
     };
-    let mut steps = vec![stages.build(Target::plain("build", Knowledge::None, &files.base))?];
+    // A build that loses the map of the blocks is refused before anything is recorded. The map
+    // is not loaded, and the code is the same with it.
+    let address_map = config.optimize.lays_out();
+    let base = Target::plain("build", Knowledge::None, &files.base);
+    let mut steps = vec![stages.build(Target { address_map, ..base })?];
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
         steps.extend(stages.observe(now));
