@@ -15,6 +15,7 @@ KINDS = [
     ("layout", "AutoFDO + layout"),
     ("pgo", "instrumented PGO"),
     ("bolt", "AutoFDO + BOLT"),
+    ("pgo-bolt", "instrumented PGO + BOLT"),
 ]
 COUNTS = [
     ("taken_branches", "taken branches"),

@@ -22,6 +22,7 @@ pub mod execute;
 pub mod flags;
 pub mod linux;
 pub mod lock;
+pub mod measured;
 pub mod optimization;
 mod outputs;
 pub mod pages;
