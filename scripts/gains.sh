@@ -47,8 +47,16 @@ debian() {
   sources
   local options=(-o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists")
   apt-get -q "${options[@]}" update >/dev/null
-  rm -rf "$at/fetched"; mkdir -p "$at/fetched"
-  (cd "$at/fetched" && apt-get -q "${options[@]}" source "$1" >/dev/null 2>&1)
+  # A mirror may list a version that it no longer has, or not yet: the next older one then.
+  local version versions
+  versions=$(apt-cache "${options[@]}" showsrc "$1" | sed -n 's/^Version: //p' | sort -rV | uniq)
+  for version in $versions; do
+    rm -rf "$at/fetched"; mkdir -p "$at/fetched"
+    (cd "$at/fetched" && apt-get -q "${options[@]}" source "$1=$version") >"$at/fetch.log" 2>&1 && break
+    say "$1 $version cannot be fetched or unpacked (needs dpkg-dev); see $at/fetch.log"
+    rm -rf "$at/fetched"; mkdir -p "$at/fetched"
+  done
+  [ -n "$(ls "$at/fetched")" ] || { say "$1: no sources"; return 1; }
   mv "$(find "$at/fetched" -mindepth 1 -maxdepth 1 -type d)" "$at/source"
 }
 # crate NAME VERSION: its sources, in $at/source.
@@ -120,7 +128,12 @@ fi
 failed=()
 for name in "${names[@]}"; do
   [ -e "gains/$name.sh" ] || { echo "gains: no gains/$name.sh; there are: $(ls gains | sed 's/\.sh$//' | xargs)" >&2; exit 2; }
-  one "$name" || failed+=("$name")
+  # In a condition, `set -e` would not hold inside.
+  set +e
+  (set -e; one "$name")
+  code=$?
+  set -e
+  [ "$code" = 0 ] || failed+=("$name")
 done
 python3 scripts/gains.py tell "$kept/gains.json" "$kept/gains.md" "$told"
 [ ${#failed[@]} -eq 0 ] || { echo "gains: failed: ${failed[*]}" >&2; exit 1; }

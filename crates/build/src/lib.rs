@@ -44,6 +44,7 @@ pub mod target;
 pub mod telling;
 pub mod toolchain;
 pub mod training;
+pub mod trial;
 pub mod used;
 pub mod variant_plan;
 pub mod variants;

@@ -160,6 +160,8 @@ pub fn optimize(
     let address_map = config.optimize.lays_out();
     let base = Target::plain("build", Knowledge::None, &files.base);
     let mut steps = vec![stages.build(Target { address_map, ..base })?];
+    let evaluation = config.evaluate.words().map_err(wrong)?;
+    steps.extend(evaluation.iter().enumerate().map(|(n, words)| stages.try_evaluation(n, words)));
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
         steps.extend(stages.observe(now));
@@ -190,7 +192,7 @@ pub fn optimize(
         steps.extend(stages.observe(Round::COUNTED).into_iter().map(Step::optional));
         steps.extend(stages.bolt(Round::COUNTED));
     }
-    for (n, command) in config.evaluate.words().map_err(wrong)?.iter().enumerate() {
+    for (n, command) in evaluation.iter().enumerate() {
         steps.push(stages.compare(&measured, n, command));
         let wanted = config.record.count_branches && config.evaluate.is_direct(n);
         let counted = measured.iter().filter(|_| wanted);
@@ -239,7 +241,7 @@ mod tests {
     fn every_step_reads_what_an_earlier_one_made() {
         let plan = plan(TWO);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
-        let expected = "build record-1 record-2 aggregate profile rebuild verify compare-1 \
+        let expected = "build try-1 record-1 record-2 aggregate profile rebuild verify compare-1 \
                         branches-base-1 branches-opt-1 report";
         assert_eq!(names.join(" "), expected);
         reads_only_what_was_made(&plan, Step::outputs);
@@ -276,7 +278,7 @@ mod tests {
                = 't {bin}'\n";
         let plan = plan(&all);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
-        let expected = "build record-1 record-2 aggregate profile rebuild verify test-opt \
+        let expected = "build try-1 record-1 record-2 aggregate profile rebuild verify test-opt \
                         opt-record-1 opt-record-2 opt-aggregate layout relink layout-verify \
                         test-layout bolt-counts bolt pgo-build pgo-train-1 pgo-train-2 pgo-merge \
                         pgo-rebuild pgo-record-1 pgo-record-2 pgo-aggregate pgo-bolt-counts \
@@ -378,22 +380,27 @@ mod tests {
         let line = |n: usize| plan.steps[n].command_line();
         assert_eq!(
             line(1),
+            "planish train try --program .planish/app.base --program-output \
+             .planish/log/try-1.output -- ./.planish/app.base c"
+        );
+        assert_eq!(
+            line(2),
             "planish record -o .planish/train-1.data --branches=hardware --whole --accept-losses \
              --program-output .planish/log/record-1.output -- ./.planish/app.base a"
         );
         assert_eq!(
-            line(3),
+            line(4),
             "planish aggregate .planish/train-1.data .planish/train-2.data --binary \
              .planish/app.base -o .planish/run.counts --format json > .planish/counted.json"
         );
         assert_eq!(
-            line(4),
+            line(5),
             "planish profile .planish/run.counts --binary .planish/app.base --emit extbinary -o \
              .planish/app.afdo --format json > .planish/profile.json"
         );
         let printed = plan.describe(&[]);
         assert!(
-            printed.contains("# step 1 of 11: build")
+            printed.contains("# step 1 of 12: build")
                 && printed.contains("export PLANISH_OUT=/src/app/.planish/build")
         );
     }
