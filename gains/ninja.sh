@@ -1,8 +1,8 @@
 # ninja from Debian's sources: CMake, C++. It reads a build of 20,000 files and says what is to do.
 title="ninja 1.11"
 project=(--cmake --program ninja)
-# No layout: its CMakeLists.txt turns on LTO by itself, and then the linker would have to be told of block sections.
-more=()
+# Its CMakeLists.txt turns on LTO by itself.
+more=('optimize.steps=["autofdo","propeller"]')
 train=("{bin} -C $at/train -n")
 evaluate=("{bin} -C $at/evaluate -n")
 graph() { # DIRECTORY FILES WIDTH

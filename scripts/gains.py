@@ -15,6 +15,7 @@ KINDS = [
     ("layout", "AutoFDO + layout"),
     ("pgo", "instrumented PGO"),
     ("bolt", "AutoFDO + BOLT"),
+    ("pgo-bolt", "instrumented PGO + BOLT"),
 ]
 COUNTS = [
     ("taken_branches", "taken branches"),
@@ -87,6 +88,8 @@ def cpu(variant):
     found = variant.get("cpu")
     if not found:
         return "–"
+    if not found["interval"]:
+        return f"{found['ratio']:.3f}, {found['verdict']}"
     low, high = found["interval"]
     return f"{found['ratio']:.3f} ({low:.3f}–{high:.3f}), {found['verdict']}"
 

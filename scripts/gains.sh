@@ -3,7 +3,8 @@
 #   scripts/gains.sh [PROGRAM...]       one or all of gains/*.sh; writes measurements/gains.json and gains.md
 #
 # Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
-# measures (other input). GAINS_ROUNDS (default 20): rounds of the comparison of CPU time.
+# measures (other input). GAINS_ROUNDS (default 20): rounds of the comparison of CPU time. GAINS_KEPT=DIRECTORY: a trial,
+# whose gains.json and gains.md go there; measurements and README.md stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -15,7 +16,10 @@ need_rust
 export PATH=$(dirname "$CARGO"):$PATH
 work=${CARGO_TARGET_DIR:-$PWD/target}/gains
 planish=${PLANISH:-${CARGO_TARGET_DIR:-$PWD/target}/release/planish}
-mkdir -p "$work" measurements
+kept=${GAINS_KEPT:-measurements}
+mkdir -p "$work" "$kept"
+told=README.md
+[ "$kept" = measurements ] || told=/dev/null
 say() { echo "gains: $*" >&2; }
 
 # The machine's own package sources, asked for source packages too.
@@ -43,8 +47,16 @@ debian() {
   sources
   local options=(-o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::lists=$work/lists")
   apt-get -q "${options[@]}" update >/dev/null
-  rm -rf "$at/fetched"; mkdir -p "$at/fetched"
-  (cd "$at/fetched" && apt-get -q "${options[@]}" source "$1" >/dev/null 2>&1)
+  # A mirror may list a version that it no longer has, or not yet: the next older one then.
+  local version versions
+  versions=$(apt-cache "${options[@]}" showsrc "$1" | sed -n 's/^Version: //p' | sort -rV | uniq)
+  for version in $versions; do
+    rm -rf "$at/fetched"; mkdir -p "$at/fetched"
+    (cd "$at/fetched" && apt-get -q "${options[@]}" source "$1=$version") >"$at/fetch.log" 2>&1 && break
+    say "$1 $version cannot be fetched or unpacked (needs dpkg-dev); see $at/fetch.log"
+    rm -rf "$at/fetched"; mkdir -p "$at/fetched"
+  done
+  [ -n "$(ls "$at/fetched")" ] || { say "$1: no sources"; return 1; }
   mv "$(find "$at/fetched" -mindepth 1 -maxdepth 1 -type d)" "$at/source"
 }
 # crate NAME VERSION: its sources, in $at/source.
@@ -78,7 +90,8 @@ one() {
   local name=$1
   at=$work/$name
   mkdir -p "$at"
-  title="" project=() train=() evaluate=() more=()
+  # counted: what stands before the program where its branches are counted; absent where they cannot be.
+  title="" project=() train=() evaluate=() more=() counted=(env)
   # shellcheck source=/dev/null
   . "gains/$name.sh"
   corpus
@@ -90,22 +103,22 @@ one() {
   for line in "${evaluate[@]}"; do arguments+=(--evaluate "$line"); done
   for line in "${more[@]}"; do arguments+=(--set "$line"); done
   local code=0
-  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set 'optimize.also=["pgo","bolt"]' \
+  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set 'optimize.also=["pgo","bolt","pgo-bolt"]' \
     --set record.count_branches=false >"$at/told.txt") || code=$?
   # 1: the result is slower, which the table says.
   [ "$code" -le 1 ] || { say "$name: ended with $code"; return 1; }
   say "$name: taken branches and misses"
   local state=$at/source/.planish programs=() ending program
   program=$(basename "$(ls "$state"/*.base | head -n 1)" .base)
-  for ending in base opt layout pgo bolt; do
+  for ending in base opt layout pgo bolt pgo-bolt; do
     [ ! -x "$state/$program.$ending" ] || programs+=("$state/$program.$ending")
   done
-  # Two rounds: the counts are the same in each.
+  rm -f "$at/metrics.json"
   line=${evaluate[0]}
   local words
   eval "words=($(sed "s/{bin}/'{bin}'/g" <<<"$line"))"
-  (cd "$at/source" && "$planish" -q compare "${programs[@]}" --rounds 6 --code-metrics --ignore-output --format json -- "${words[@]}" >"$at/metrics.json") || true
-  python3 scripts/gains.py row "$name" "$title" "$at" "$program" measurements/gains.json "${arguments[*]}"
+  [ ${#counted[@]} -eq 0 ] || (cd "$at/source" && "${counted[@]}" "$planish" -q compare "${programs[@]}" --rounds 6 --code-metrics --ignore-output --format json -- "${words[@]}" >"$at/metrics.json") || true
+  python3 scripts/gains.py row "$name" "$title" "$at" "$program" "$kept/gains.json" "${arguments[*]}"
 }
 
 names=("$@")
@@ -115,7 +128,12 @@ fi
 failed=()
 for name in "${names[@]}"; do
   [ -e "gains/$name.sh" ] || { echo "gains: no gains/$name.sh; there are: $(ls gains | sed 's/\.sh$//' | xargs)" >&2; exit 2; }
-  one "$name" || failed+=("$name")
+  # In a condition, `set -e` would not hold inside.
+  set +e
+  (set -e; one "$name")
+  code=$?
+  set -e
+  [ "$code" = 0 ] || failed+=("$name")
 done
-python3 scripts/gains.py tell measurements/gains.json measurements/gains.md README.md
+python3 scripts/gains.py tell "$kept/gains.json" "$kept/gains.md" "$told"
 [ ${#failed[@]} -eq 0 ] || { echo "gains: failed: ${failed[*]}" >&2; exit 1; }

@@ -163,6 +163,8 @@ pub struct Call {
     /// The output that is a program, and how it is written so that its text can lie on superpages;
     /// absent where it is copied as it is.
     pub kept_program: Option<(Output, Pages)>,
+    /// The collected program that must say where its basic blocks lie ([`crate::block_map`]).
+    pub mapped_program: Option<PathBuf>,
     /// Scripts written before it runs, that stand in the place of compilers.
     pub wrappers: Vec<Wrapper>,
     /// The file that the command is told to put the output of a recorded program into.
@@ -184,6 +186,7 @@ impl Call {
             fresh_directories: Vec::new(),
             collect: Vec::new(),
             kept_program: None,
+            mapped_program: None,
             wrappers: Vec::new(),
             program_log: None,
             negative_is_fine: false,

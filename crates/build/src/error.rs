@@ -61,6 +61,20 @@ pub enum Error {
         /// What to check.
         next: String,
     },
+    /// A program that is to be laid out does not say which blocks it has.
+    #[error(
+        "step {step} ended well, but {program} has no map of its basic blocks \
+         (.llvm_bb_addr_map), and without one there is no layout; {next}, or leave \"propeller\" \
+         out of [optimize] steps"
+    )]
+    NoBlockMap {
+        /// The step's name.
+        step: String,
+        /// The program.
+        program: PathBuf,
+        /// What to check.
+        next: &'static str,
+    },
     /// The user asked to stop.
     #[error(
         "interrupted in step {step}; the finished steps are kept, the same command goes on from \

@@ -34,7 +34,7 @@ pub struct Extras<'a> {
     /// The program keeps its relocations, which BOLT needs.
     pub relocations: bool,
     /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
-    /// first from [`crate::reuse`] unless the linker compiles (ThinLTO).
+    /// first from [`crate::reuse`], the linker, which compiles with LTO, by its own flag.
     pub layout: Option<(&'a str, &'a str)>,
 }
 
@@ -76,7 +76,7 @@ pub fn variables(
         add_options(&mut flags, build, options);
         flags.both(build.profiled_flags.trim());
     }
-    add_extras(&mut flags, build, extras);
+    add_extras(&mut flags, extras);
     let compile = flags.compile.join(" ");
     [
         ("PLANISH_CC", tools.cc.clone()),
@@ -125,10 +125,11 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
                 // flags by itself.
                 flags.compile("-grecord-command-line");
             }
-            if build.thinlto {
-                // With ThinLTO functions are inlined across files at link time, and the profile is
-                // read there once more.
-                flags.link(&format!("{flag}={path}"));
+            if compiler == Compiler::Clang {
+                // With LTO functions are inlined across files at link time, and the profile is read
+                // there once more. A project may turn LTO on by itself, and lld reads the file for
+                // nothing else.
+                flags.link(&format!("-Wl,--lto-sample-profile={path}"));
             }
         }
         (Phase::Instrumented(_), Compiler::Clang) => flags.both("-fprofile-generate"),
@@ -153,20 +154,18 @@ fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
         // The compiler's own limit of blocks keeps compile time bounded; functions beyond
         // it are placed the old way.
         flags.compile("-mllvm -enable-ext-tsp-block-placement");
-        if build.thinlto {
-            flags.link("-Wl,-mllvm,-enable-ext-tsp-block-placement");
-        }
+        flags.link("-Wl,-mllvm,-enable-ext-tsp-block-placement");
     }
-    // What the code generator is told by a function's attributes goes through ThinLTO by itself;
-    // the rest the linker must be told, too. clang hands these two on from the flags of the
-    // link.
+    // What the code generator is told by a function's attributes goes through LTO by itself; the
+    // rest the linker must be told, too: also where only the project itself knows that it uses LTO,
+    // since without LTO lld generates no code. clang hands these two on from the flags of the link.
     for (wanted, flag) in [
         (options.split_functions, "-fsplit-machine-functions"),
         (options.function_sections, "-ffunction-sections"),
     ] {
         if wanted {
             flags.compile(flag);
-            flags.link(if build.thinlto { flag } else { "" });
+            flags.link(if build.compiler == Compiler::Clang { flag } else { "" });
         }
     }
     if options.group_text {
@@ -177,26 +176,24 @@ fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
     }
     if let Some(bytes) = options.align_loops {
         flags.compile(&format!("-falign-loops={bytes}"));
-        if build.thinlto {
+        if build.compiler == Compiler::Clang {
             flags.link(&format!("-Wl,-mllvm,-align-loops={bytes}"));
         }
     }
 }
 
-fn add_extras(flags: &mut Flags, build: &Build, extras: Extras) {
+/// Layouts are for clang and lld alone. The compiler and the linker get the same: with LTO, which a
+/// project may turn on by itself, the linker generates the code.
+fn add_extras(flags: &mut Flags, extras: Extras) {
     if extras.address_map {
         flags.compile("-fbasic-block-address-map");
-        if build.thinlto {
-            flags.link("-Wl,--lto-basic-block-address-map");
-        }
+        flags.link("-Wl,--lto-basic-block-address-map");
     }
     if extras.relocations {
         flags.link("-Wl,--emit-relocs");
     }
     if let Some((cc, ld)) = extras.layout {
-        if build.thinlto {
-            flags.link(&format!("-Wl,--lto-basic-block-sections={cc}"));
-        }
+        flags.link(&format!("-Wl,--lto-basic-block-sections={cc}"));
         // Names of functions that the linker removed are no reason for a warning each.
         flags.link(&format!("-Wl,--symbol-ordering-file={ld} -Wl,--no-warn-symbol-ordering"));
     }
@@ -327,16 +324,15 @@ mod tests {
         };
         let (plain, lto) = (flags(false), flags(true));
         let order = "-Wl,--symbol-ordering-file=/p/ld -Wl,--no-warn-symbol-ordering";
-        assert!(
-            plain["PLANISH_LDFLAGS"].contains(order) && !plain["PLANISH_LDFLAGS"].contains("lto"),
-            "{plain:?}"
-        );
+        assert!(!plain["PLANISH_LDFLAGS"].contains("-flto"), "{plain:?}");
         assert!(plain["PLANISH_CFLAGS"].contains("-fbasic-block-address-map"), "{plain:?}");
-        let link = &lto["PLANISH_LDFLAGS"];
-        for flag in
-            ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order]
-        {
-            assert!(link.contains(flag), "{flag}: {link}");
+        // Also without thinlto: the project may turn LTO on by itself.
+        for link in [&plain["PLANISH_LDFLAGS"], &lto["PLANISH_LDFLAGS"]] {
+            for flag in
+                ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order]
+            {
+                assert!(link.contains(flag), "{flag}: {link}");
+            }
         }
     }
 
@@ -350,7 +346,7 @@ mod tests {
         assert!(
             !base["PLANISH_CFLAGS"].contains("-Dfast") && new["PLANISH_CFLAGS"].ends_with("-Dfast")
         );
-        assert!(!new["PLANISH_LDFLAGS"].contains("sample-use"));
+        assert!(!base["PLANISH_LDFLAGS"].contains("sample-profile"));
         assert!(
             new["PLANISH_CFLAGS"].contains("-grecord-command-line"),
             "the files tell that they got it"
@@ -371,12 +367,13 @@ mod tests {
     }
 
     #[test]
-    fn thinlto_gives_the_profile_to_the_linker_too() {
-        let new = variables(&build(Compiler::Clang, true), &tools(), Phase::Profiled("/p/a"), "o");
-        assert!(
-            new["PLANISH_LDFLAGS"].contains("-flto=thin")
-                && new["PLANISH_LDFLAGS"].contains("sample-use=/p/a")
-        );
+    fn the_linker_gets_the_profile_too_whoever_turned_lto_on() {
+        for thinlto in [false, true] {
+            let build = build(Compiler::Clang, thinlto);
+            let link = &variables(&build, &tools(), Phase::Profiled("/p/a"), "o")["PLANISH_LDFLAGS"];
+            assert_eq!(link.contains("-flto=thin"), thinlto, "{link}");
+            assert!(link.contains("-Wl,--lto-sample-profile=/p/a"), "{link}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! says whether the compiler could have used the profile at all.
 
 pub mod around;
+mod block_map;
 pub mod bounded_log;
 pub mod call;
 mod child;
@@ -21,6 +22,7 @@ pub mod execute;
 pub mod flags;
 pub mod linux;
 pub mod lock;
+pub mod measured;
 pub mod optimization;
 mod outputs;
 pub mod pages;
@@ -42,6 +44,7 @@ pub mod target;
 pub mod telling;
 pub mod toolchain;
 pub mod training;
+pub mod trial;
 pub mod used;
 pub mod variant_plan;
 pub mod variants;

@@ -68,6 +68,9 @@ pub enum Alternative {
     Pgo,
     /// BOLT on the AutoFDO program, from a recording of it.
     Bolt,
+    /// BOLT on the program of [`Alternative::Pgo`], from a recording of it.
+    #[serde(rename = "pgo-bolt")]
+    PgoBolt,
 }
 
 impl Alternative {
@@ -76,6 +79,7 @@ impl Alternative {
         match self {
             Alternative::Pgo => "pgo",
             Alternative::Bolt => "bolt",
+            Alternative::PgoBolt => "pgo-bolt",
         }
     }
 }
@@ -137,6 +141,11 @@ impl Optimize {
             if self.also[..n].contains(alternative) {
                 return Err(format!("[optimize] also names {:?} twice", alternative.word()));
             }
+        }
+        if self.also.contains(&Alternative::PgoBolt) && !self.also.contains(&Alternative::Pgo) {
+            return Err("[optimize] also: \"pgo-bolt\" lays out the program of \"pgo\"; name \
+                        both"
+                .into());
         }
         let clang = build.compiler == Compiler::Clang;
         if self.lays_out() && !clang {
@@ -230,5 +239,7 @@ mod tests {
         assert!(refused("align_functions = 48").contains("power of two"));
         assert!(refused("also = ['pgo', 'pgo']").contains("twice"));
         assert_eq!(refused("also = ['pgo', 'bolt']\nalign_loops = 32"), "");
+        assert!(refused("also = ['bolt', 'pgo-bolt']").contains("name both"));
+        assert_eq!(refused("also = ['pgo-bolt', 'pgo']"), "");
     }
 }

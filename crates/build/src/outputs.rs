@@ -5,6 +5,7 @@
 //! back where the step fails. Standard output and what is collected go to files of other names,
 //! which are renamed when they are whole.
 
+use crate::block_map;
 use crate::call::Call;
 use crate::error::Error;
 use crate::pages::Pages;
@@ -76,6 +77,9 @@ impl<'c> Outputs<'c> {
                 let (step, path) = (step.to_owned(), path.to_owned());
                 return Err(Error::NoOutput { step, path, next });
             }
+        }
+        if let Some(program) = &call.mapped_program {
+            block_map::check(step, &self.directory.join(program))?;
         }
         for (made, output) in &call.collect {
             let (from, to) = (self.directory.join(made), self.directory.join(output));

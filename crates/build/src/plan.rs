@@ -1,7 +1,8 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
 use crate::config::{Compiler, Config};
-use crate::optimization::{Alternative, Stage};
+pub use crate::measured::{Measured, notes, programs};
+use crate::optimization::Stage;
 use crate::stages::{Round, Stages};
 use crate::target::{Knowledge, Target};
 use crate::toolchain::Toolchain;
@@ -83,7 +84,7 @@ impl Files {
         }
     }
 
-    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
+    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`, `pgo-bolt`.
     pub fn program(&self, ending: &str) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(format!("{}.{ending}", self.name))
     }
@@ -112,77 +113,6 @@ impl Files {
     pub fn branches(&self, which: &str, n: usize) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(format!("branches-{which}-{}.json", n + 1))
     }
-}
-
-/// A program that a plan measures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// Its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
-    pub ending: &'static str,
-    /// Its file.
-    pub path: PathBuf,
-    /// Name of the step that makes it.
-    pub step: &'static str,
-    /// True when the rest is worth measuring without it.
-    pub optional: bool,
-}
-
-/// The programs that are measured, the base first, and those that cannot be made here, each with
-/// the reason.
-pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<String>) {
-    let files = Files::of(config);
-    let measured =
-        |ending, step, optional| Measured { ending, path: files.program(ending), step, optional };
-    let mut all = vec![measured("base", "build", false), measured("opt", "rebuild", false)];
-    if config.optimize.profile_rounds() > 1 {
-        all.push(measured("opt2", "second-rebuild", false));
-    }
-    if config.optimize.lays_out() {
-        all.push(measured("layout", "relink", false));
-    }
-    let mut left_out = Vec::new();
-    for alternative in &config.optimize.also {
-        match (alternative, config.build.compiler) {
-            // gcc reads the counters as the program leaves them.
-            (Alternative::Pgo, Compiler::Gcc) => all.push(measured("pgo", "pgo-rebuild", true)),
-            (Alternative::Pgo, _) if tools.profdata.is_none() => left_out.push(format!(
-                "pgo is left out: llvm-profdata of the release of {} is not installed (Debian: \
-                 llvm)",
-                tools.cc
-            )),
-            (Alternative::Pgo, _) if let Some(library) = &tools.no_counters => {
-                left_out.push(format!(
-                    "pgo is left out: {} is not there, which {} links instrumented programs with \
-                     (Debian: libclang-rt-dev of its release)",
-                    library.display(),
-                    tools.cc
-                ))
-            }
-            (Alternative::Pgo, _) => all.push(measured("pgo", "pgo-rebuild", true)),
-            (Alternative::Bolt, _) if tools.bolt.is_none() => {
-                left_out.push(
-                    "bolt is left out: llvm-bolt is not installed (Debian: bolt-22)".to_owned(),
-                );
-            }
-            (Alternative::Bolt, _) => all.push(measured("bolt", "bolt", true)),
-        }
-    }
-    (all, left_out)
-}
-
-/// What of the configuration has no effect, or cannot be made here, each with the reason: for the
-/// plan, the terminal and the report alike. `rust` says that the build calls rustc.
-pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
-    let (_, mut notes) = programs(config, tools);
-    notes.extend(config.optimize.without_effect(&config.build, rust));
-    let uncounted = config.evaluate.indirect().filter(|_| config.record.count_branches);
-    notes.extend(uncounted.map(|line| {
-        format!(
-            "taken branches are counted only of commands that are the program with its arguments, \
-             since only the program itself can be emulated; {line:?} is none"
-        )
-    }));
-    notes
 }
 
 /// The profile that the last rebuild of [`optimize`] uses.
@@ -225,7 +155,13 @@ pub fn optimize(
         files: &files,
         training: config.workload.words().map_err(wrong)?,
     };
-    let mut steps = vec![stages.build(Target::plain("build", Knowledge::None, &files.base))?];
+    // A build that loses the map of the blocks is refused before anything is recorded. The map
+    // is not loaded, and the code is the same with it.
+    let address_map = config.optimize.lays_out();
+    let base = Target::plain("build", Knowledge::None, &files.base);
+    let mut steps = vec![stages.build(Target { address_map, ..base })?];
+    let evaluation = config.evaluate.words().map_err(wrong)?;
+    steps.extend(evaluation.iter().enumerate().map(|(n, words)| stages.try_evaluation(n, words)));
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
         steps.extend(stages.observe(now));
@@ -250,9 +186,13 @@ pub fn optimize(
         steps.extend(stages.bolt(now));
     }
     if made("pgo") {
-        steps.extend(stages.counted()?);
+        steps.extend(stages.counted(made("pgo-bolt"))?);
     }
-    for (n, command) in config.evaluate.words().map_err(wrong)?.iter().enumerate() {
+    if made("pgo-bolt") {
+        steps.extend(stages.observe(Round::COUNTED).into_iter().map(Step::optional));
+        steps.extend(stages.bolt(Round::COUNTED));
+    }
+    for (n, command) in evaluation.iter().enumerate() {
         steps.push(stages.compare(&measured, n, command));
         let wanted = config.record.count_branches && config.evaluate.is_direct(n);
         let counted = measured.iter().filter(|_| wanted);
@@ -301,7 +241,7 @@ mod tests {
     fn every_step_reads_what_an_earlier_one_made() {
         let plan = plan(TWO);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
-        let expected = "build record-1 record-2 aggregate profile rebuild verify compare-1 \
+        let expected = "build try-1 record-1 record-2 aggregate profile rebuild verify compare-1 \
                         branches-base-1 branches-opt-1 report";
         assert_eq!(names.join(" "), expected);
         reads_only_what_was_made(&plan, Step::outputs);
@@ -334,15 +274,16 @@ mod tests {
     #[test]
     fn a_layout_is_computed_from_a_recording_of_the_rebuilt_program() {
         let all = TWO.to_owned()
-            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo']\ntest = 't \
-               {bin}'\n";
+            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo', 'pgo-bolt']\ntest \
+               = 't {bin}'\n";
         let plan = plan(&all);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
-        let expected = "build record-1 record-2 aggregate profile rebuild verify test-opt \
+        let expected = "build try-1 record-1 record-2 aggregate profile rebuild verify test-opt \
                         opt-record-1 opt-record-2 opt-aggregate layout relink layout-verify \
                         test-layout bolt-counts bolt pgo-build pgo-train-1 pgo-train-2 pgo-merge \
-                        pgo-rebuild compare-1 branches-base-1 branches-opt-1 branches-layout-1 \
-                        branches-bolt-1 branches-pgo-1 report";
+                        pgo-rebuild pgo-record-1 pgo-record-2 pgo-aggregate pgo-bolt-counts \
+                        pgo-bolt compare-1 branches-base-1 branches-opt-1 branches-layout-1 \
+                        branches-bolt-1 branches-pgo-1 branches-pgo-bolt-1 report";
         assert_eq!(names.join(" "), expected);
         let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
         let (rebuild, relink) = (step("rebuild").call(), step("relink").call());
@@ -439,22 +380,27 @@ mod tests {
         let line = |n: usize| plan.steps[n].command_line();
         assert_eq!(
             line(1),
+            "planish train try --program .planish/app.base --program-output \
+             .planish/log/try-1.output -- ./.planish/app.base c"
+        );
+        assert_eq!(
+            line(2),
             "planish record -o .planish/train-1.data --branches=hardware --whole --accept-losses \
              --program-output .planish/log/record-1.output -- ./.planish/app.base a"
         );
         assert_eq!(
-            line(3),
+            line(4),
             "planish aggregate .planish/train-1.data .planish/train-2.data --binary \
              .planish/app.base -o .planish/run.counts --format json > .planish/counted.json"
         );
         assert_eq!(
-            line(4),
+            line(5),
             "planish profile .planish/run.counts --binary .planish/app.base --emit extbinary -o \
              .planish/app.afdo --format json > .planish/profile.json"
         );
         let printed = plan.describe(&[]);
         assert!(
-            printed.contains("# step 1 of 11: build")
+            printed.contains("# step 1 of 12: build")
                 && printed.contains("export PLANISH_OUT=/src/app/.planish/build")
         );
     }

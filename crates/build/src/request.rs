@@ -14,7 +14,7 @@ use kernels::KernelRequest;
 pub use layouts::{Bolt, Layout, LayoutKind, LayoutVerify, MergeCounters};
 pub use measured::{Compare, Report};
 pub(crate) use recorded::bound;
-pub use recorded::{CountBranches, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime};
+pub use recorded::{CountBranches, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime, TryCommand};
 
 use crate::call::Call;
 
@@ -27,6 +27,8 @@ pub enum Request {
     Command(UserCommand),
     /// Time the training, and decide how it is recorded.
     TrainTime(TrainTime),
+    /// Try an evaluation command.
+    TryCommand(TryCommand),
     /// Record one training command as was decided.
     TrainRecord(TrainRecord),
     /// Record one training command.
@@ -62,6 +64,7 @@ impl Request {
             Request::Build(request) => request.call(),
             Request::Command(request) => request.call(),
             Request::TrainTime(request) => request.call(),
+            Request::TryCommand(request) => request.call(),
             Request::TrainRecord(request) => request.call(),
             Request::Record(request) => request.call(),
             Request::CountBranches(request) => request.call(),

@@ -19,15 +19,17 @@ use crate::{Error, Step};
 use ::profile::format::Format;
 use std::path::{Path, PathBuf};
 
-/// Which program is recorded: 1 the baseline, then what the round before made.
+/// Which program is recorded: 1 the baseline, then what the round before made. The program that was
+/// rebuilt with its own counters stands beside them ([`Round::COUNTED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Round {
-    /// From 1.
+    /// From 1; 0 is [`Round::COUNTED`].
     pub number: usize,
 }
 
 impl Round {
     pub(crate) const FIRST: Round = Round { number: 1 };
+    pub(crate) const COUNTED: Round = Round { number: 0 };
 
     pub(crate) fn next(self) -> Round {
         Round { number: self.number + 1 }
@@ -36,6 +38,7 @@ impl Round {
     /// The ending of the program that is recorded.
     pub(crate) fn recorded(self) -> &'static str {
         match self.number {
+            0 => "pgo",
             1 => "base",
             2 => "opt",
             _ => "opt2",
@@ -228,25 +231,27 @@ impl Stages<'_> {
 
     /// The program of a round under BOLT.
     pub(crate) fn bolt(&self, round: Round) -> Vec<Step> {
-        let text_counts = Path::new(STATE_DIRECTORY).join("bolt-counts.txt");
+        let name = if round == Round::COUNTED { "pgo-bolt" } else { "bolt" };
+        let text_counts = Path::new(STATE_DIRECTORY).join(format!("{name}-counts.txt"));
         let counts = Layout {
             files: vec![Output::from(&text_counts)],
-            ..self.layout(round, "bolt", LayoutKind::Preaggregated)
+            ..self.layout(round, name, LayoutKind::Preaggregated)
         };
         let bolt = Bolt {
             tool: self.tools.bolt.clone().unwrap_or_default(),
             binary: Input::from(&self.files.program(round.recorded())),
             counts: Input::from(&text_counts),
-            output: Output::from(&self.files.program("bolt")),
+            output: Output::from(&self.files.program(name)),
             pages: self.config.build.pages,
         };
-        let counts = Step::new("bolt-counts", Request::Layout(counts));
-        let bolt = Step::new("bolt", Request::Bolt(bolt));
+        let counts = Step::new(format!("{name}-counts"), Request::Layout(counts));
+        let bolt = Step::new(name, Request::Bolt(bolt));
         [counts, bolt].into_iter().map(Step::optional).collect()
     }
 
-    /// The program built with its own counters, and rebuilt with what they counted.
-    pub(crate) fn counted(&self) -> Result<Vec<Step>, Error> {
+    /// The program built with its own counters, and rebuilt with what they counted; with
+    /// `relocations` so that BOLT can lay it out.
+    pub(crate) fn counted(&self, relocations: bool) -> Result<Vec<Step>, Error> {
         let instrumented = self.files.program("instrumented");
         let folder = Path::new(STATE_DIRECTORY).join("pgo");
         let knowledge = Knowledge::Instrumented(&folder);
@@ -262,11 +267,8 @@ impl Stages<'_> {
             }
         };
         let kept = self.files.program("pgo");
-        steps.push(self.build(Target::plain(
-            "pgo-rebuild",
-            Knowledge::Counters(&counters),
-            &kept,
-        ))?);
+        let plain = Target::plain("pgo-rebuild", Knowledge::Counters(&counters), &kept);
+        steps.push(self.build(Target { relocations, ..plain })?);
         Ok(steps.into_iter().map(Step::optional).collect())
     }
 

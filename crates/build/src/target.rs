@@ -81,6 +81,8 @@ pub struct Target<'a> {
     /// Whether the program can be laid out later, or is: its compiler is wrapped, so that objects
     /// are kept.
     pub reuses: bool,
+    /// Whether the program must say where its basic blocks lie; one that can be laid out must.
+    pub address_map: bool,
     /// Whether the program keeps its relocations.
     pub relocations: bool,
     /// The layout to apply.
@@ -92,7 +94,15 @@ pub struct Target<'a> {
 impl<'a> Target<'a> {
     /// A program that is neither laid out nor prepared for it.
     pub fn plain(name: &'a str, knowledge: Knowledge<'a>, kept: &'a Path) -> Target<'a> {
-        Target { name, knowledge, reuses: false, relocations: false, layout: None, kept }
+        Target {
+            name,
+            knowledge,
+            reuses: false,
+            address_map: false,
+            relocations: false,
+            layout: None,
+            kept,
+        }
     }
 }
 
@@ -133,7 +143,7 @@ pub fn build_request(
         .map(|l| Ok::<_, Error>((word(&l.cc_profile)?, word(&l.ld_profile)?)))
         .transpose()?;
     let extras = Extras {
-        address_map: target.reuses,
+        address_map: target.reuses || target.address_map,
         relocations: target.relocations,
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
@@ -152,6 +162,7 @@ pub fn build_request(
         made: folder.join(&build.binary),
         program: Output::from(target.kept),
         pages: build.pages,
+        address_map: extras.address_map,
         more: Vec::new(),
     };
     configured(&mut request, directory, target.knowledge == Knowledge::None);

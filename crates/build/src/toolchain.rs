@@ -62,6 +62,17 @@ impl Toolchain {
                    [build]"
                 .into(),
         })?;
+        for compiler in build.cc.iter().chain(&build.cxx) {
+            // A path may be relative to the project; a line with blanks is the build command's to cut.
+            if !compiler.contains(|c: char| c == '/' || c.is_whitespace()) && !has(compiler) {
+                return Err(Error::NoTool {
+                    tool: compiler.clone(),
+                    next: "install it, or name one that is there in [build] (`planish doctor` lists \
+                           them)"
+                        .into(),
+                });
+            }
+        }
         let release =
             named.as_deref().unwrap_or(&cc).strip_prefix("clang").unwrap_or("").to_owned();
         let of_release = |stem: &str| Some(format!("{stem}{release}")).filter(|name| has(name));

@@ -172,7 +172,7 @@ pub fn time(line: &str, log: Option<&Path>, stop: &AtomicBool) -> Result<Timed, 
     if !status.success() {
         let last = log.map(|log| bounded_log::last_lines(log, 0, 5)).unwrap_or_default();
         let last = if last.is_empty() { last.concat() } else { format!(" ({})", last.join(" | ")) };
-        let bad = format!("{line}: ended with {status}{last}; training must end well");
+        let bad = format!("{line}: ended with {status}{last}; it must end well");
         return Err(Error::Training(bad));
     }
     Ok(Timed { command: line.to_owned(), seconds })

@@ -268,7 +268,7 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
     if matched.share() < LEAST_SHARE {
         let worst = matched.largest_unmatched.iter().take(3);
         let worst: Vec<String> =
-            worst.map(|(name, samples)| format!("{name} ({samples} samples)")).collect();
+            worst.map(|(name, samples)| format!("{name} ({})", samples_words(*samples))).collect();
         return Err(Error::Unused(format!(
             "only {pct:.1} % of the profile's samples ({} of {} functions) belong to functions \
              that the compiler knows by the profile's names; missing are {}. Likely cause: {}",
@@ -320,6 +320,10 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
         )));
     }
     Ok(())
+}
+
+fn samples_words(samples: u64) -> String {
+    if samples == 1 { "1 sample".to_owned() } else { format!("{samples} samples") }
 }
 
 fn files_words(files: &[String]) -> String {
@@ -410,6 +414,9 @@ mod tests {
         let message = judge(&m, &changed(), false).unwrap_err().to_string();
         assert!(message.contains("only 10.0 %") && message.contains("compiled by"), "{message}");
         assert!(message.contains("f.__uniq.111 (90 samples)"), "{message}");
+        let m = compare([("gone", 1)], ["main"], NameRule::Clang);
+        let message = judge(&m, &changed(), false).unwrap_err().to_string();
+        assert!(message.contains("gone (1 sample)"), "{message}");
     }
 
     #[test]

@@ -37,6 +37,7 @@ fn build_command(command: &[&str], made: &str, program: &str) -> BuildCommand {
         made: made.into(),
         program: Output::from(program),
         pages: build::pages::Pages::Auto,
+        address_map: false,
         more: Vec::new(),
     }
 }

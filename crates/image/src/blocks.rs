@@ -207,14 +207,22 @@ impl FunctionBlocks {
     }
 }
 
+/// Whether the image has address maps, whatever they hold.
+pub fn are_there(image: &Image) -> bool {
+    image.sections().iter().any(is_map)
+}
+
+fn is_map(section: &Section) -> bool {
+    section.kind == MAP || section.kind == MAP_V0
+}
+
 /// Reads the address maps of an image, sorted by function address. Empty when the image was built
 /// without them.
 ///
 /// # Errors
 /// When an entry is cut off, or has a version, feature or metadata bit that is not known.
 pub fn read(image: &Image) -> Result<Vec<FunctionBlocks>, Error> {
-    let is_map = |section: &&Section| section.kind == MAP || section.kind == MAP_V0;
-    let maps: Vec<&Section> = image.sections().iter().filter(is_map).collect();
+    let maps: Vec<&Section> = image.sections().iter().filter(|section| is_map(section)).collect();
     let claimed = maps.iter().fold(0u64, |sum, section| sum.saturating_add(section.size));
     if let (Some(first), true) = (maps.first(), claimed > image.bytes().len() as u64) {
         // Thousands of headers that all state the same bytes would take hours to read.

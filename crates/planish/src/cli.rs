@@ -63,10 +63,23 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input, 3 this machine
 lacks something, 4 undecided, 130 interrupted. `planish COMMAND --help` tells more.";
 
+/// The version, with the commit where the build names one by PLANISH_COMMIT: scripts/build.sh does in
+/// a checkout. Nothing is asked at build time, so that one source gives one binary.
+fn version() -> &'static str {
+    static VERSION: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    VERSION.get_or_init(|| {
+        let number = env!("CARGO_PKG_VERSION");
+        match option_env!("PLANISH_COMMIT").filter(|commit| !commit.is_empty()) {
+            Some(commit) => format!("{number} ({commit})"),
+            None => number.to_owned(),
+        }
+    })
+}
+
 /// Makes programs faster by laying out their code after how they really run, and proves what it
 /// gained.
 #[derive(Debug, Parser)]
-#[command(name = "planish", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "planish", version = version(), about, after_help = AFTER_HELP, max_term_width = 100)]
 #[command(help_template = HELP)]
 pub struct Cli {
     #[command(flatten)]

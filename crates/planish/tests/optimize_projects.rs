@@ -150,8 +150,120 @@ fn a_cmake_project_is_initialised_and_optimised() {
     assert!(text(&written.stderr).contains("builds app with CMake"), "{}", text(&written.stderr));
     let file = std::fs::read_to_string(project.at("planish.toml")).unwrap();
     assert!(file.contains("-g0") && file.contains("{bin} t 20000"), "{file}");
+    let commented = text(&project.planish(&["init", "-", "--train", "{bin} t"]).stdout);
+    for around in ["#   start = ", "#   ready = ", "#   drive = ", "#   stop = ", "set_up"] {
+        assert!(commented.contains(around), "{around}: {commented}");
+    }
     let (_, report) = project.optimize(&["--set", "build.flags="]);
     has_gained(&report);
+}
+
+/// Of two files, so that there is something to inline at the link.
+const WALKER: &str = r#"
+static unsigned step(unsigned x) { return x % 7 == 3 ? x / 3 : x % 2 ? 3 * x + 1 : x / 2; }
+unsigned walk(unsigned x) {
+  unsigned n = 0;
+  while (x > 4 && n < 1000) { x = step(x); n++; if (x == 4000000001u) n += 7; }
+  return n;
+}
+"#;
+
+const CALLER: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+unsigned walk(unsigned x);
+int main(int argc, char **argv) {
+  unsigned limit = argc > 2 ? atoi(argv[2]) : 1000, sum = 0;
+  for (unsigned i = 1; i < limit; i++) sum += walk(i * (argv[1][0] == 't' ? 3 : 5));
+  printf("%u\n", sum);
+  return 0;
+}
+"#;
+
+const LAYOUT: [&str; 4] = [
+    "--set",
+    "optimize.steps=['autofdo','propeller']",
+    "--set",
+    "record.count_branches=false",
+];
+
+/// Neither compiler nor linker were asked for LTO by planish.
+fn is_laid_out(report: &serde_json::Value) {
+    assert_eq!(report["matched"]["samples"], report["matched"]["samples_matched"], "{report:#}");
+    let verified = &report["layout"]["verified"];
+    assert_eq!(verified["applied"], true, "{verified:#}");
+    assert_eq!(verified["asked"], verified["in_order"], "{verified:#}");
+    assert!(verified["blocks"][0].as_u64().unwrap() > 1, "{verified:#}");
+}
+
+#[test]
+fn a_project_that_turns_lto_on_by_itself_is_laid_out() {
+    if !can_optimize() || !has("cmake") || !has("llvm-ar-22") {
+        return;
+    }
+    let lists = "cmake_minimum_required(VERSION 3.13)\nproject(app C)\n\
+                 set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)\nadd_executable(app app.c walk.c)\n";
+    let files = [("CMakeLists.txt", lists), ("app.c", CALLER), ("walk.c", WALKER)];
+    let project = Project::new(&files);
+    let (_, report) = project.optimize(&[&["--cmake"], &LAYOUT[..]].concat());
+    is_laid_out(&report);
+    let compiled = std::fs::read_to_string(project.at(".planish/log/rebuild.log")).unwrap();
+    assert!(!compiled.contains("lld: warning"), "{compiled}");
+}
+
+#[test]
+fn full_lto_is_laid_out_and_a_build_that_loses_the_linkers_flags_is_refused_before_recording() {
+    if !can_optimize() || !has("make") {
+        return;
+    }
+    let makefile = "CFLAGS = -O2\nall: app\n%.o: %.c\n\t$(CC) $(CFLAGS) -flto -c -o $@ $<\n\
+                    app: app.o walk.o\n\t$(CC) -flto -o $@ app.o walk.o\n";
+    let project = Project::new(&[("Makefile", makefile), ("app.c", CALLER), ("walk.c", WALKER)]);
+    let (_, report) = project.optimize(&[&["--make", "--program", "app"], &LAYOUT[..]].concat());
+    is_laid_out(&report);
+    let line = "cp *.c \"$PLANISH_OUT\" && cd \"$PLANISH_OUT\" && \"$PLANISH_CC\" $PLANISH_CFLAGS \
+                -flto -c app.c walk.c && \"$PLANISH_CC\" -flto -fuse-ld=lld app.o walk.o -o app";
+    let lost = Project::new(&[("app.c", CALLER), ("walk.c", WALKER)]);
+    let words = ["optimize", "--train", "{bin} t 9", "--build", line, "--program", "app"];
+    let refused = lost.planish(&[&words[..], &LAYOUT[..]].concat());
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("no map of its basic blocks") && said.contains("PLANISH_LDFLAGS"), "{said}");
+    assert!(!said.contains("record-1"), "{said}");
+}
+
+#[test]
+fn what_the_evaluation_lacks_is_said_before_anything_is_recorded() {
+    if !can_optimize() || !has("make") {
+        return;
+    }
+    let project = Project::new(&[("Makefile", MAKEFILE), ("app.c", PROGRAM)]);
+    let tried = |evaluate: &str| {
+        let words = ["optimize", "--make", "--program", "app", "--train", "{bin} train 2000"];
+        project.planish(&[&words[..], &["--evaluate", evaluate]].concat())
+    };
+    for (evaluate, says) in
+        [("true {bin}", "never ran"), ("sh -c '{bin} e 9; exit 3'", "ended with exit status: 3")]
+    {
+        let refused = tried(evaluate);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains(says) && said.contains("step try-1 failed"), "{said}");
+        assert!(!said.contains("record-1"), "{said}");
+    }
+}
+
+#[test]
+fn a_compiler_that_is_missing_is_what_the_machine_lacks() {
+    let project = Project::new(&[("Makefile", MAKEFILE), ("app.c", PROGRAM)]);
+    for key in ["cc", "cxx"] {
+        let setting = format!("build.{key}=no-such-compiler-99");
+        let words = ["optimize", "--make", "--program", "app", "--train", "{bin}", "--set"];
+        let missing = project.planish(&[&words[..], &[&setting]].concat());
+        let said = text(&missing.stderr);
+        assert_eq!(missing.status.code(), Some(3), "{said}");
+        assert!(said.contains("no-such-compiler-99 is not installed"), "{said}");
+    }
 }
 
 #[test]

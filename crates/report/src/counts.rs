@@ -1,5 +1,6 @@
 //! How is told what was counted, and what was not?
 
+use crate::numbers::numbered;
 use counts::Book;
 use counts::aggregate::{Aggregated, Part};
 use serde_json::{Value, json};
@@ -22,13 +23,14 @@ pub fn lines(found: &Aggregated, verbose: bool) -> Vec<String> {
     lines.extend(cut(ledger.truncated_bytes));
     if ledger.unknown_records > 0 {
         let unknown = ledger.unknown_records;
-        lines.push(format!("{:>20}: {unknown} records of unknown or damaged kinds", "skipped"));
+        let unknown = numbered(unknown, "record", "records");
+        lines.push(format!("{:>20}: {unknown} of unknown or damaged kinds", "skipped"));
     }
     lines.extend(parts(&found.parts));
     let elsewhere = found.elsewhere.iter().take(if verbose { MOST_ELSEWHERE } else { 0 });
-    lines.extend(
-        elsewhere.map(|(path, count)| format!("{:>20}: {count} samples in {path}", "elsewhere")),
-    );
+    lines.extend(elsewhere.map(|(path, count)| {
+        format!("{:>20}: {} in {path}", "elsewhere", numbered(*count, "sample", "samples"))
+    }));
     lines
 }
 
@@ -41,7 +43,8 @@ fn parts(parts: &[Part]) -> Vec<String> {
     let line = |Part { path, samples, used }: &Part| {
         let share = 100.0 * *used as f64 / all.max(1) as f64;
         let path = path.display();
-        format!("{:>20}: {used} of {samples} samples of {path}, {share:.1} % of all used", "part")
+        let samples = numbered(*samples, "sample", "samples");
+        format!("{:>20}: {used} of {samples} of {path}, {share:.1} % of all used", "part")
     };
     parts.iter().map(line).collect()
 }

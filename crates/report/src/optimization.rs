@@ -8,7 +8,7 @@ mod variants;
 pub use variants::{LaidOut, Objects, Variant};
 
 use crate::compare;
-use crate::numbers::{bytes, count, pct};
+use crate::numbers::{bytes, count, counted, pct};
 use crate::style::{Colour, Style};
 use ::compare::result::{Compared, Measurement};
 use serde::{Deserialize, Serialize};
@@ -358,7 +358,7 @@ impl Optimization {
         }
         let _ = writeln!(text, "- the compiler found by name {}", self.matched.words());
         for (name, samples) in &self.matched.largest_unmatched {
-            let _ = writeln!(text, "  - missing: `{name}` ({} samples)", count(*samples));
+            let _ = writeln!(text, "  - missing: `{name}` ({})", counted(*samples, "sample", "samples"));
         }
         if let Some(cause) = &self.matched.cause {
             let _ = writeln!(text, "  - likely cause: {cause}");

@@ -1,6 +1,7 @@
 //! How is told what sample profiles hold, how they were made, how they differ, and how well an older
 //! one fits?
 
+use crate::numbers::numbered;
 use crate::{Evidence, Form, visible};
 use counts::ImageCounts;
 use counts::aggregate::Aggregated;
@@ -263,9 +264,10 @@ pub fn warnings(
     let (own, all) = (counts.sample_total(), u128::from(found.counts.ledger.samples.entered));
     if !report.from_branches {
         warnings.push(format!(
-            "{own} samples without branch stacks: the profile says where time goes, but holds no \
+            "{} without branch stacks: the profile says where time goes, but holds no \
              call counts and no call targets; planish record --branches=hardware or \
-             --branches=emulated gives them"
+             --branches=emulated gives them",
+            numbered(own.try_into().unwrap_or(u64::MAX), "sample", "samples")
         ));
     }
     if own > 0 && own * 100 < all * LEAST_SHARE_PCT {

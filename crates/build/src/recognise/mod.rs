@@ -200,6 +200,17 @@ fn choose(
     }
 }
 
+/// What stands in `[workload]` for programs that a script starts or a client drives.
+const AROUND: &str = "\
+# A script may start the program: './run.sh {bin}'; it may take it from $PLANISH_BIN, too.
+# Around each run, here and in [evaluate]: environment, directory, exit_codes, set_up, tear_down.
+# For a server, in place of train (and of command in [evaluate]):
+#   start = '{bin} --port {port}'          # {port} is one that is free
+#   ready = 'tcp:127.0.0.1:{port}'         # or 'line:PATTERN', 'file:PATH'
+#   drive = 'client --port {port}'         # what is recorded and measured is the server meanwhile
+#   stop = 'client --port {port} shutdown' # without it SIGTERM
+";
+
 /// What a planish.toml says besides how the program is built.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
@@ -242,7 +253,8 @@ impl Recognised {
              command = {}\nbinary = {}\n\n\
              [workload]\n\
              # What the program is recorded on: a command or a list. {{bin}} is the program.\n\
-             {}train = {}\n\n\
+             {}train = {}\n\
+             {AROUND}\n\
              [evaluate]\n\
              # What all variants are measured on. Take another input than for training, else the \
              gain is overstated.\n\

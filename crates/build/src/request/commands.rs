@@ -28,6 +28,8 @@ pub struct BuildCommand {
     pub program: Output,
     /// How it is written there.
     pub pages: Pages,
+    /// Whether the program must say where its basic blocks lie.
+    pub address_map: bool,
     /// What else is kept: (made, output).
     pub more: Vec<(PathBuf, Output)>,
 }
@@ -44,6 +46,7 @@ impl BuildCommand {
         call.fresh_directories = self.fresh_directories.clone();
         let kept = (self.made.clone(), self.program.clone());
         call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
+        call.mapped_program = self.address_map.then(|| self.made.clone());
         call.with_pages(&self.program, self.pages)
     }
 }

@@ -110,6 +110,24 @@ impl TrainTime {
     }
 }
 
+/// Run a command once, which must end well and run the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TryCommand {
+    /// The program that it must run.
+    pub watched: Input,
+    /// Where what the command prints goes.
+    pub program_output: PathBuf,
+    /// The command.
+    pub command: ProgramCommand,
+}
+
+impl TryCommand {
+    pub(super) fn call(&self) -> Call {
+        let call = Call::planish(["train", "try", "--program"]).with(&self.watched);
+        self.command.add_to(call.with_program_output(&self.program_output))
+    }
+}
+
 /// Record one training command as [`TrainTime`] decided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainRecord {

@@ -6,7 +6,7 @@ use crate::call::{Input, Output};
 use crate::config;
 use crate::plan::{Measured, STATE_DIRECTORY};
 use crate::request::{
-    CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime,
+    CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime, TryCommand,
 };
 use ::record::Branches;
 use std::path::{Path, PathBuf};
@@ -89,6 +89,19 @@ impl Stages<'_> {
             repeat: None,
             command,
         })
+    }
+
+    /// Tries the n-th evaluation command with the baseline: its first real run is the comparison's,
+    /// after all recordings and builds.
+    pub(crate) fn try_evaluation(&self, n: usize, command: &[String]) -> Step {
+        let name = format!("try-{}", n + 1);
+        let request = TryCommand {
+            watched: Input::from(&self.files.base),
+            program_output: program_output(&name),
+            command: of_program(command, &self.files.base),
+        };
+        Step::new(name, Request::TryCommand(request))
+            .besides(paths(&self.config.evaluate.inputs))
     }
 
     /// Counts the branches that a program takes on an evaluation command.

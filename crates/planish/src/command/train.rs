@@ -30,6 +30,8 @@ pub struct Args {
 enum What {
     /// Run each command once and print how all of them are to be recorded
     Time(TimeArgs),
+    /// Run a command once, which must end well and run the program
+    Try(TryArgs),
     /// Record one command as `planish train time` said
     Record(RecordArgs),
     /// Run a command several times, until one run fails
@@ -68,6 +70,18 @@ struct TimeArgs {
     /// Put what the commands print into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct TryArgs {
+    /// The program
+    #[arg(long, value_name = "FILE")]
+    program: PathBuf,
+    /// Put what the command prints into this file
+    #[arg(long, value_name = "FILE")]
+    program_output: Option<PathBuf>,
+    #[command(flatten)]
+    what: CommandArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -123,6 +137,7 @@ fn stop_by(text: &str) -> Result<StopBy, String> {
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.what {
         What::Time(args) => time(&args, global),
+        What::Try(args) => try_once(&args, global),
         What::Record(args) => record(&args),
         What::Repeat(args) => repeat(&args),
     }
@@ -148,6 +163,17 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
         eprintln!("{}", training.reason);
     }
     output::print(&(serde_json::to_string_pretty(&training)? + "\n"))?;
+    Ok(FINE)
+}
+
+fn try_once(args: &TryArgs, global: &Global) -> anyhow::Result<u8> {
+    let stop = super::compare::stop_flag()?;
+    let words: Vec<String> = args.what.command.iter().map(|word| build::quoted(word)).collect();
+    let log = args.program_output.as_deref();
+    let timed = build::trial::try_once(&words.join(" "), &args.program, log, &stop)?;
+    if !global.quiet {
+        eprintln!("it runs {} and takes {:.1} s", args.program.display(), timed.seconds);
+    }
     Ok(FINE)
 }
 

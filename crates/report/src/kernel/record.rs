@@ -1,18 +1,28 @@
 //! How is a recording of a kernel told?
 
+use crate::numbers::numbered;
 use kernel::recording::Recording;
 
 /// One line; another one where samples were lost.
 pub fn text(done: &Recording) -> String {
     let taken = done.taken_branches.unwrap_or_default();
     let what = match done.samples {
-        Some(samples) => format!("{samples} samples of {taken} taken branches of the kernel"),
-        None => format!("{taken} taken branches of the kernel, each counted"),
+        Some(samples) => {
+            let samples = numbered(samples, "sample", "samples");
+            format!("{samples} of {taken} taken branches of the kernel")
+        }
+        None => {
+            let taken = numbered(taken, "taken branch", "taken branches");
+            format!("{taken} of the kernel, each counted")
+        }
     };
-    let (sections, seconds) = (done.sections.len(), done.seconds);
-    let line = format!("{}: {what}, in {sections} sections, {seconds:.1} s\n", done.output);
+    let sections = numbered(done.sections.len() as u64, "section", "sections");
+    let line = format!("{}: {what}, in {sections}, {:.1} s\n", done.output, done.seconds);
     match done.lost_samples {
         None | Some(0) => line,
-        Some(lost) => format!("{line}warning: {lost} samples were lost; is the disk full?\n"),
+        Some(lost) => {
+            let lost = numbered(lost, "sample was", "samples were");
+            format!("{line}warning: {lost} lost; is the disk full?\n")
+        }
     }
 }

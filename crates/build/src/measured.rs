@@ -1,0 +1,97 @@
+//! Which programs does a plan measure, and what of the configuration has no effect here?
+
+use crate::config::{Compiler, Config};
+use crate::optimization::Alternative;
+use crate::plan::Files;
+use crate::toolchain::Toolchain;
+use std::path::PathBuf;
+
+/// A program that a plan measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// Its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`, `pgo-bolt`.
+    pub ending: &'static str,
+    /// Its file.
+    pub path: PathBuf,
+    /// Name of the step that makes it.
+    pub step: &'static str,
+    /// True when the rest is worth measuring without it.
+    pub optional: bool,
+}
+
+/// The programs that are measured, the base first, and those that cannot be made here, each with
+/// the reason.
+pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<String>) {
+    let files = Files::of(config);
+    let measured =
+        |ending, step, optional| Measured { ending, path: files.program(ending), step, optional };
+    let mut all = vec![measured("base", "build", false), measured("opt", "rebuild", false)];
+    if config.optimize.profile_rounds() > 1 {
+        all.push(measured("opt2", "second-rebuild", false));
+    }
+    if config.optimize.lays_out() {
+        all.push(measured("layout", "relink", false));
+    }
+    let mut left_out = Vec::new();
+    for alternative in &config.optimize.also {
+        let missing = match alternative {
+            Alternative::Pgo => without_counters(config, tools),
+            Alternative::Bolt => without_bolt(tools),
+            Alternative::PgoBolt => {
+                without_counters(config, tools).or_else(|| without_bolt(tools))
+            }
+        };
+        let step = match alternative {
+            Alternative::Pgo => "pgo-rebuild",
+            Alternative::Bolt => "bolt",
+            Alternative::PgoBolt => "pgo-bolt",
+        };
+        match missing {
+            None => all.push(measured(alternative.word(), step, true)),
+            Some(why) => left_out.push(format!("{} is left out: {why}", alternative.word())),
+        }
+    }
+    (all, left_out)
+}
+
+/// Why no program can be rebuilt with its own counters here.
+fn without_counters(config: &Config, tools: &Toolchain) -> Option<String> {
+    if config.build.compiler == Compiler::Gcc {
+        // gcc reads the counters as the program leaves them.
+        return None;
+    }
+    if tools.profdata.is_none() {
+        return Some(format!(
+            "llvm-profdata of the release of {} is not installed (Debian: llvm)",
+            tools.cc
+        ));
+    }
+    let library = tools.no_counters.as_ref()?;
+    Some(format!(
+        "{} is not there, which {} links instrumented programs with (Debian: libclang-rt-dev of \
+         its release)",
+        library.display(),
+        tools.cc
+    ))
+}
+
+/// Why no program can be laid out by BOLT here.
+fn without_bolt(tools: &Toolchain) -> Option<String> {
+    let missing = "llvm-bolt is not installed (Debian: bolt-22)";
+    tools.bolt.is_none().then(|| missing.to_owned())
+}
+
+/// What of the configuration has no effect, or cannot be made here, each with the reason: for the
+/// plan, the terminal and the report alike. `rust` says that the build calls rustc.
+pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
+    let (_, mut notes) = programs(config, tools);
+    notes.extend(config.optimize.without_effect(&config.build, rust));
+    let uncounted = config.evaluate.indirect().filter(|_| config.record.count_branches);
+    notes.extend(uncounted.map(|line| {
+        format!(
+            "taken branches are counted only of commands that are the program with its arguments, \
+             since only the program itself can be emulated; {line:?} is none"
+        )
+    }));
+    notes
+}

@@ -1,0 +1,77 @@
+//! Does an evaluation command work, and does it run the program? Tried once with the baseline, before
+//! anything is recorded: what fails in the comparison fails an hour later.
+//!
+//! Whether the program is run is seen by inotify: running a file opens it. Source: inotify(7),
+//! IN_OPEN; Linux `fs/exec.c`, `do_open_execat`.
+
+use crate::Error;
+use crate::training::{self, Timed};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// Runs a command line once, which must end well and run `program`; what it prints goes to `log`.
+///
+/// # Errors
+/// Where it does neither, with what to do, or cannot be started.
+pub fn try_once(
+    line: &str,
+    program: &Path,
+    log: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Timed, Error> {
+    let watch = Watch::of(program);
+    let timed = training::time(line, log, stop)?;
+    if watch.is_some_and(|watch| !watch.was_opened()) {
+        return Err(Error::Training(format!(
+            "{line}: ended well and never ran {}; name the program by {{bin}} in [evaluate] command, \
+             or let the script take it from $PLANISH_BIN",
+            program.display()
+        )));
+    }
+    Ok(timed)
+}
+
+/// Hears whether a file is opened.
+struct Watch(OwnedFd);
+
+impl Watch {
+    /// None where the system gives no watch: then nothing is claimed.
+    fn of(file: &Path) -> Option<Watch> {
+        let watch = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
+        inotify::add_watch(&watch, file, WatchFlags::OPEN).ok()?;
+        Some(Watch(watch))
+    }
+
+    fn was_opened(&self) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 512];
+        let mut events = inotify::Reader::new(&self.0, &mut buffer);
+        // WOULDBLOCK alone says that there was none.
+        !matches!(events.next(), Err(Errno::WOULDBLOCK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_command_that_runs_the_program_is_told_from_one_that_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("app");
+        std::fs::write(&program, "#!/bin/sh\nexit \"$1\"\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let tried = |line: &str| {
+            let line = line.replace("APP", &program.to_string_lossy());
+            try_once(&line, &program, None, &AtomicBool::new(false)).map_err(|e| e.to_string())
+        };
+        assert!(tried("APP 0").is_ok());
+        assert!(tried("sh -c 'APP 0; true'").is_ok(), "a script may start it");
+        assert!(tried("true APP").unwrap_err().contains("never ran"));
+        assert!(tried("APP 3").unwrap_err().contains("ended with exit status: 3"));
+    }
+}

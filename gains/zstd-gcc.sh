@@ -1,0 +1,4 @@
+# zstd with gcc: AutoFDO and gcc's own PGO.
+. gains/zstd.sh
+title="zstd 1.5, gcc"
+more=('build.compiler="gcc"')
