@@ -40,6 +40,9 @@ pub struct Evidence {
     pub split_half_overlap: Option<f64>,
     /// How far the whole can be expected to agree with an endless recording of the same work.
     pub expected_overlap: Option<f64>,
+    /// The taken branches that a layout is expected to lose at most because there are not more
+    /// samples, as a share of all; absent where the halves do not tell ([`crate::loss`]).
+    pub expected_loss: Option<f64>,
     /// False where there are too few samples; absent where that is unknown.
     pub enough: Option<bool>,
     /// How many times as many samples are needed; 1 where there are enough.
@@ -88,6 +91,7 @@ impl Evidence {
             functions_99: holding(&hot, 99),
             split_half_overlap,
             expected_overlap: split_half_overlap.map(|overlap| (1.0 + overlap) / 2.0),
+            expected_loss: crate::loss::expected_loss(counts, image),
             enough,
             times_more,
         }

@@ -23,6 +23,7 @@ pub mod kernel;
 mod ledger;
 mod lines;
 mod listed;
+pub mod loss;
 mod merge;
 mod model;
 mod options;
@@ -35,6 +36,7 @@ mod spe;
 pub mod straight_line;
 pub mod text;
 pub mod traces;
+pub mod weigh;
 mod workers;
 
 pub use enough::{is_too_few, refuse_too_few};
