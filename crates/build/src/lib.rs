@@ -32,6 +32,7 @@ pub mod recognise;
 pub mod recording;
 pub mod request;
 pub mod reuse;
+pub mod rounds;
 pub mod rust;
 mod sources;
 mod stages;

@@ -120,7 +120,10 @@ impl Evidence {
         } else {
             format!("{most} functions hold")
         };
-        format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{enough}")
+        let loss = self.expected_loss.map_or_else(String::new, |loss| {
+            format!(", and for want of more a layout loses under {} of the taken branches", below(loss))
+        });
+        format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{loss}{enough}")
     }
 
     /// What too few samples mean, and what to do about them.
@@ -151,6 +154,11 @@ impl Evidence {
              --branches=emulated for a short run"
         ))
     }
+}
+
+/// The next tenth of a percent above a share.
+pub fn below(share: f64) -> String {
+    format!("{:.1} %", ((share * 1000.0).floor() + 1.0) / 10.0)
 }
 
 /// Whether the samples are enough, and how many times as many are needed. What halves disagree

@@ -25,6 +25,7 @@ pub mod record;
 pub mod stat;
 mod style;
 pub mod switches;
+pub mod training;
 mod told;
 
 pub use compare::Screen;
