@@ -19,6 +19,7 @@ mod configure;
 pub mod error;
 pub mod execute;
 pub mod flags;
+pub mod kept_rounds;
 pub mod linux;
 pub mod lock;
 pub mod optimization;

@@ -77,7 +77,7 @@ impl Found {
     }
 
     /// The overlap and the loss, as far as they are known.
-    fn words(&self) -> String {
+    pub fn words(&self) -> String {
         let overlap = self.overlap.map_or_else(
             || format!("{} samples", self.samples),
             |overlap| format!("halves overlap {:.1} %", 100.0 * overlap),

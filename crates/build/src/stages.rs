@@ -9,8 +9,8 @@ use crate::plan::{
     Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
 };
 use crate::request::{
-    Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report,
-    Request, UserCommand, Verify, bound,
+    Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report, Request,
+    UserCommand, Verify, bound,
 };
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;

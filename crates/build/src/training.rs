@@ -8,10 +8,10 @@
 //! says, however many branches or stacks it happens to give.
 
 use crate::Error;
-use crate::program_log::ProgramLog;
-use crate::request::{Pace, ProgramCommand, Record, Repeat};
-use crate::recording::StopBy;
 use crate::call::Output;
+use crate::program_log::ProgramLog;
+use crate::recording::StopBy;
+use crate::request::{Pace, ProgramCommand, Record, Repeat};
 use crate::rounds::Round;
 use crate::words::split_words;
 use crate::{bounded_log, child, sys};
@@ -106,8 +106,10 @@ impl Training {
         let branches = match wish.branches {
             Branches::Emulated if offered.emulation => Branches::Emulated,
             Branches::Emulated => {
-                return Err("programs cannot be emulated here; `planish doctor` says what is missing"
-                    .into());
+                return Err(
+                    "programs cannot be emulated here; `planish doctor` says what is missing"
+                        .into(),
+                );
             }
             _ => automatic(offered, emulation),
         };
@@ -176,7 +178,9 @@ impl Training {
         let training: Training =
             serde_json::from_slice(&bytes).map_err(|error| fail(error.into()))?;
         if training.schema != SCHEMA || training.version != 2 {
-            return Err(fail(std::io::Error::other("it is not what `planish train time` of this version prints")));
+            return Err(fail(std::io::Error::other(
+                "it is not what `planish train time` of this version prints",
+            )));
         }
         Ok(training)
     }

@@ -161,9 +161,7 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
     let half = &image.first_half;
     let half_samples = half.samples.iter().map(move |s| sample(FIRST_HALF_SAMPLE, s));
     let half_branches = half.branches.iter().map(move |b| branch(FIRST_HALF_BRANCH, b));
-    let range = move |kind, r: &FallThrough| {
-        row(kind, Some(r.first.0), Some(r.last.0), r.count, 0)
-    };
+    let range = move |kind, r: &FallThrough| row(kind, Some(r.first.0), Some(r.last.0), r.count, 0);
     let ranges = image.fall_throughs.iter().map(move |r| range(FALL_THROUGH, r));
     let half_ranges = half.fall_throughs.iter().map(move |r| range(FIRST_HALF_FALL_THROUGH, r));
     let paths = image.paths.iter().map(move |p| {

@@ -121,7 +121,10 @@ impl Evidence {
             format!("{most} functions hold")
         };
         let loss = self.expected_loss.map_or_else(String::new, |loss| {
-            format!(", and for want of more a layout loses under {} of the taken branches", below(loss))
+            format!(
+                ", and for want of more a layout loses under {} of the taken branches",
+                below(loss)
+            )
         });
         format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{loss}{enough}")
     }

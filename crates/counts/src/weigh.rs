@@ -152,7 +152,8 @@ mod tests {
             ..ImageCounts::default()
         };
         image.first_half.branches = vec![branch];
-        let counts = |image: &ImageCounts| Counts { images: vec![image.clone()], ..Counts::default() };
+        let counts =
+            |image: &ImageCounts| Counts { images: vec![image.clone()], ..Counts::default() };
         let tripled = counts(&image).times(3).unwrap().images.remove(0);
         assert_eq!(tripled.branches, [Branch { count: 15, mispredicted: 6, ..branch }]);
         assert_eq!(tripled.first_half.branches, tripled.branches);

@@ -45,7 +45,8 @@ fn stacks() -> Vec<String> {
 }
 
 fn counted(lines: &[String], every: usize, from: usize) -> ImageCounts {
-    let text = lines.iter().skip(from).step_by(every).fold(String::new(), |text, line| text + line + "\n");
+    let text =
+        lines.iter().skip(from).step_by(every).fold(String::new(), |text, line| text + line + "\n");
     let options = CountOptions { rules: Rules::Auto, threads: 1, pid: None, paths: false };
     let found = script::aggregate(Path::new("-"), text.as_bytes(), &[program()], options).unwrap();
     found.counts.images.into_iter().next().unwrap()

@@ -25,8 +25,8 @@ pub mod record;
 pub mod stat;
 mod style;
 pub mod switches;
-pub mod training;
 mod told;
+pub mod training;
 
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};

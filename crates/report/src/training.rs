@@ -40,6 +40,23 @@ pub struct Command {
     pub file_bytes: u64,
 }
 
+/// What the commands weigh, where there are several, and whether the profile is stable; a line
+/// each.
+pub fn lines(trained: &Trained) -> Vec<String> {
+    let several = trained.commands.len() > 1;
+    let weighed = trained.commands.iter().filter(|_| several).map(|command| {
+        let Command { command, cpu_seconds, weight, factor, share, .. } = command;
+        let by = if *weight == 1.0 { String::new() } else { format!(", times {weight}") };
+        format!(
+            "{:>20}: {:.1} % of the profile for {cpu_seconds:.3} s of CPU time{by} (counts times \
+             {factor}): {command}",
+            "weight",
+            100.0 * share
+        )
+    });
+    weighed.chain([trained.line.clone()]).collect()
+}
+
 /// What was counted, and what each command gave to it.
 pub fn json(found: &Aggregated, trained: &Trained) -> Value {
     let mut all = crate::counts::json(found);

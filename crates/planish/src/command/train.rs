@@ -9,8 +9,8 @@ use ::record::branches::Offered;
 use ::record::{Branches, Ending};
 use anyhow::Context;
 use build::config::Record;
-use build::training::{self, Timed, Training, Wish};
 use build::split_words;
+use build::training::{self, Timed, Training, Wish};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -109,9 +109,11 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
     let weights = weigh::of(&args.weight, args.command.len(), "--command")?;
     // One command has the whole weight, however long it takes.
     let times = if args.command.len() > 1 { 3 } else { 1 };
-    let timed = args.command.iter().zip(weights).map(|(line, weight)| {
-        Ok(Timed { weight, ..training::time(line, times, log, &stop)? })
-    });
+    let timed = args
+        .command
+        .iter()
+        .zip(weights)
+        .map(|(line, weight)| Ok(Timed { weight, ..training::time(line, times, log, &stop)? }));
     let timed = timed.collect::<anyhow::Result<_>>()?;
     let program = args.command.first().and_then(|line| split_words(line).ok()).unwrap_or_default();
     let program: Vec<OsString> = program.into_iter().map(Into::into).collect();

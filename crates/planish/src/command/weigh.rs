@@ -31,10 +31,8 @@ pub fn weighted(
     parts: Vec<Aggregated>,
     wanted: impl Iterator<Item = f64>,
 ) -> Result<(Vec<Aggregated>, Vec<u64>), Error> {
-    let weight = |(part, wanted): (&Aggregated, f64)| Weight {
-        wanted,
-        recorded: part.counts.recorded(),
-    };
+    let weight =
+        |(part, wanted): (&Aggregated, f64)| Weight { wanted, recorded: part.counts.recorded() };
     let weights: Vec<Weight> = parts.iter().zip(wanted).map(weight).collect();
     let factors = factors(&weights);
     let weighted = parts.into_iter().zip(&factors).map(|(part, &factor)| {

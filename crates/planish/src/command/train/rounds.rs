@@ -5,6 +5,7 @@ use crate::command::inputs::{self, Selection};
 use crate::command::{INTERRUPTED, aggregate, weigh};
 use crate::output;
 use anyhow::{Context, bail};
+use build::kept_rounds::{self, KeptRounds};
 use build::recording::StopBy;
 use build::request::Pace;
 use build::rounds::{Found, Round};
@@ -13,7 +14,6 @@ use build::{Request, split_words};
 use counts::aggregate::Aggregated;
 use counts::evidence::Evidence;
 use image::Image;
-use report::training::{Command as Told, Trained};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -60,6 +60,9 @@ fn stop_by(text: &str) -> Result<StopBy, String> {
     StopBy::parse(text).ok_or_else(|| "it is neither clock nor branches".to_owned())
 }
 
+mod files;
+mod told;
+
 /// What is recorded, and how.
 struct Recorder<'a> {
     args: &'a Args,
@@ -85,6 +88,7 @@ struct Sum {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let image = Arc::new(Image::open(&args.binary)?);
     let training = Training::read(&args.by)?;
     let timed: Vec<&str> = training.commands.iter().map(|one| one.command.as_str()).collect();
     if timed != args.command {
@@ -97,70 +101,72 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let budget = args.budget.map(Pace::Budget);
     let settings =
         Settings { pace: args.period.map(Pace::Period).or(budget), stop_by: args.stop_by };
-    let commands = args.command.iter().map(|line| {
-        split_words(line).map_err(|problem| anyhow::anyhow!("--command: {problem}"))
-    });
+    let commands = args
+        .command
+        .iter()
+        .map(|line| split_words(line).map_err(|problem| anyhow::anyhow!("--command: {problem}")));
     let recorder = Recorder {
         args,
         training: &training,
         settings,
         commands: commands.collect::<anyhow::Result<_>>()?,
         planish: std::env::current_exe().context("cannot find this executable")?,
-        image: Arc::new(Image::open(&args.binary)?),
+        image,
         stop: crate::command::compare::stop_flag()?,
         global,
     };
     match recorder.run()? {
-        Some((done, sum)) => recorder.finish(&done, sum),
+        Some((kept, sum)) => recorder.finish(&kept, sum),
         None => Ok(INTERRUPTED),
     }
 }
 
 impl Recorder<'_> {
     /// Round after round; `None` where somebody ends it.
-    fn run(&self) -> anyhow::Result<Option<(Vec<Round>, Sum)>> {
+    fn run(&self) -> anyhow::Result<Option<(KeptRounds, Sum)>> {
         let period = self.settings.period();
-        let (mut done, mut parts) = (Vec::new(), Vec::new());
-        let mut next = Some(self.training.first_round(period));
+        let mut kept = self.kept()?;
+        let mut parts = Vec::new();
+        for &round in kept_rounds::counting(kept.rounds()) {
+            self.count_round(round, &mut parts)?;
+        }
+        let mut next = Some(self.training.first_round(period)).filter(|_| parts.is_empty());
         loop {
-            let Some(round) = next else { bail!("no round of recording was planned") };
-            if round.replaces {
-                parts.clear();
-            }
-            for (n, command) in self.commands.iter().enumerate() {
-                if !self.record(round, n, command)? {
-                    return Ok(None);
+            if let Some(round) = next {
+                for (n, command) in self.commands.iter().enumerate() {
+                    if !self.record(round, n, command)? {
+                        return Ok(None);
+                    }
                 }
-                let one = self.count(&self.name(&self.args.data, round, n, "data"))?;
-                match parts.get_mut(n) {
-                    Some(sum) => *sum = Aggregated::sum([std::mem::replace(sum, empty()), one])?,
-                    None => parts.push(one),
+                if round.replaces {
+                    parts.clear();
+                    self.remove(kept.rounds());
                 }
+                kept.add(round).context("cannot note the round that was recorded")?;
+                self.count_round(round, &mut parts)?;
             }
-            done.push(round);
-            let sum = self.sum(parts)?;
-            next = self.training.next_round(&done, sum.found, period);
+            let sum = self.sum(parts, kept.rounds())?;
+            next = self.training.next_round(kept.rounds(), sum.found, period);
             if next.is_none() {
-                return Ok(Some((done, sum)));
+                return Ok(Some((kept, sum)));
             }
             if !self.global.quiet {
-                let verdict = self.training.verdict(&done, sum.found, period);
-                let so_far = verdict.split("): ").next().unwrap_or_default();
-                eprintln!("round {}: {so_far}); recording goes on", round.number);
+                eprintln!("{:>20}: {}; going on", "so far", sum.found.words());
             }
             parts = sum.parts;
         }
     }
 
-    /// The name of a command's file of a round: later ones tell theirs.
-    fn name(&self, prefix: &Path, round: Round, n: usize, suffix: &str) -> PathBuf {
-        let mut name = prefix.as_os_str().to_owned();
-        name.push(format!("-{}", n + 1));
-        if round.number > 1 && !round.replaces {
-            name.push(format!("-{}", round.number));
+    /// Adds what the recordings of a round hold to what each command gave.
+    fn count_round(&self, round: Round, parts: &mut Vec<Aggregated>) -> anyhow::Result<()> {
+        for n in 0..self.commands.len() {
+            let one = self.count(&self.name(&self.args.data, round, n, "data"))?;
+            match parts.get_mut(n) {
+                Some(sum) => *sum = Aggregated::sum([std::mem::replace(sum, empty()), one])?,
+                None => parts.push(one),
+            }
         }
-        name.push(format!(".{suffix}"));
-        name.into()
+        Ok(())
     }
 
     /// Records a command; false where somebody ends it.
@@ -200,79 +206,40 @@ impl Recorder<'_> {
     }
 
     fn count(&self, recording: &Path) -> anyhow::Result<Aggregated> {
-        let selection = Selection { dedup: None, pid: None, allow_few: true, paths: self.args.paths };
+        let selection =
+            Selection { dedup: None, pid: None, allow_few: true, paths: self.args.paths };
         inputs::read(recording, &[Arc::clone(&self.image)], selection, self.global)
     }
 
     /// Adds up what each command gave, with its weight.
-    fn sum(&self, parts: Vec<Aggregated>) -> anyhow::Result<Sum> {
+    fn sum(&self, parts: Vec<Aggregated>, done: &[Round]) -> anyhow::Result<Sum> {
         let wanted = self.training.commands.iter().map(|timed| timed.wanted());
         let (weighted, factors) = weigh::weighted(parts.clone(), wanted)?;
         let all = Aggregated::sum(weighted)?;
-        let named = self.name(&self.args.data, self.training.first_round(None), 0, "data");
+        let first = kept_rounds::counting(done).first();
+        let named = first.map(|&round| self.name(&self.args.data, round, 0, "data"));
+        let named = named.unwrap_or_else(|| self.args.data.clone());
         counts::refuse_too_few(&all, &[named.clone()])?;
         let evidence = Evidence::of(all.of(&self.image, &named)?, &self.image);
         Ok(Sum { all, parts, factors, found: Found::from(&evidence) })
     }
 
     /// Writes the counts and tells what they rest on.
-    fn finish(&self, done: &[Round], sum: Sum) -> anyhow::Result<u8> {
+    fn finish(&self, kept: &KeptRounds, sum: Sum) -> anyhow::Result<u8> {
         let args = self.args;
         output::write_file(&args.output, |out| {
             Ok(counts::artefact::write(&args.output, &sum.all.counts, out)?)
         })?;
-        let line = self.training.verdict(done, sum.found, self.settings.period());
+        kept.forget();
+        let trained = self.told(kept.rounds(), &sum);
         if !self.global.quiet {
             aggregate::print_ledger(&sum.all, self.global);
-            eprintln!("{line}");
+            report::training::lines(&trained).iter().for_each(|line| eprintln!("{line}"));
         }
         if args.format == Format::Json {
-            let trained = self.told(done, &sum, line);
             output::print_json(&report::training::json(&sum.all, &trained))?;
         }
         Ok(FINE)
-    }
-
-    /// What the report says of it.
-    fn told(&self, done: &[Round], sum: &Sum, line: String) -> Trained {
-        let weight = |part: &Aggregated| {
-            let counts = part.counts.find(self.image.build_id(), &self.args.binary.to_string_lossy());
-            counts.map_or(0, |counts| counts.branch_total())
-        };
-        let weights: Vec<u128> = sum
-            .parts
-            .iter()
-            .zip(&sum.factors)
-            .map(|(part, &factor)| weight(part).saturating_mul(u128::from(factor)))
-            .collect();
-        let all = weights.iter().sum::<u128>().max(1);
-        let parts = sum.parts.iter().zip(&weights).zip(&sum.factors);
-        let commands = parts.zip(&self.training.commands).enumerate();
-        let kept = done.iter().filter(|round| !done.iter().any(|later| later.replaces && later.number > round.number));
-        let kept: Vec<&Round> = kept.collect();
-        let told = commands.map(|(n, (((part, &weight), &factor), timed))| {
-            let size = |round: &&Round| {
-                let path = self.name(&self.args.data, **round, n, "data");
-                std::fs::metadata(path).map_or(0, |metadata| metadata.len())
-            };
-            Told {
-                command: timed.command.clone(),
-                cpu_seconds: timed.cpu_seconds,
-                weight: timed.weight,
-                samples: part.parts.iter().map(|part| part.used).sum(),
-                factor,
-                share: weight as f64 / all as f64,
-                file_bytes: kept.iter().map(size).sum(),
-            }
-        });
-        Trained {
-            rounds: done.len() as u64,
-            runs: kept.iter().map(|round| round.runs).sum(),
-            period: done.last().and_then(|round| round.period),
-            stable: sum.found.is_stable(),
-            line,
-            commands: told.collect(),
-        }
     }
 }
 
