@@ -86,6 +86,9 @@ table! {
         /// clients of a server.
         #[serde(alias = "drive")]
         pub train: Lines,
+        /// What the weight of each command in the profile is multiplied by; empty: 1 each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pub weights: Vec<f64>,
         /// Input files of the commands; their change makes a new recording necessary.
         #[serde(default)]
         pub inputs: Vec<String>,
@@ -129,6 +132,9 @@ fn default_seed() -> u64 {
     1
 }
 
+/// What a command's weight can be multiplied by.
+const WEIGHTS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
+
 /// Most rounds of a measurement.
 const MOST_ROUNDS: u32 = 1_000_000;
 
@@ -136,6 +142,20 @@ impl Workload {
     /// Says what is wrong with the table, if something is.
     pub(crate) fn check(&self) -> Result<(), String> {
         checked("[workload] train", &self.train)?;
+        let (weights, commands) = (self.weights.len(), self.train.all().len());
+        if weights > 0 && weights != commands {
+            return Err(format!(
+                "[workload] weights has {weights} numbers and train {commands} commands: give one \
+                 number for each command, in the same order"
+            ));
+        }
+        if let Some(bad) = self.weights.iter().find(|weight| !WEIGHTS.contains(weight)) {
+            return Err(format!(
+                "[workload] weights: {bad} is none; expected numbers from {} to {}",
+                WEIGHTS.start(),
+                WEIGHTS.end()
+            ));
+        }
         self.around().check("[workload]")
     }
 

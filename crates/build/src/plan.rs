@@ -259,11 +259,13 @@ mod tests {
              --command './.planish/app.base b' > .planish/training.json"
         );
         assert_eq!(
-            step("record-2").command_line(),
-            "planish train record --by .planish/training.json -o .planish/train-2.data --budget \
-             100 --program-output .planish/log/record-2.output -- ./.planish/app.base b"
+            step("record").command_line(),
+            "planish train record --by .planish/training.json --binary .planish/app.base -o \
+             .planish/run.counts --data .planish/train --budget 100 --program-output \
+             .planish/log/record --command './.planish/app.base a' --command \
+             './.planish/app.base b' --format json > .planish/counted.json"
         );
-        assert!(step("record-1").inputs().contains(&".planish/training.json".into()));
+        assert!(step("record").inputs().contains(&".planish/training.json".into()));
         assert!(step("profile").command_line().contains(" --symbol-list "));
         // A shorter training is timed anew with another program.
         let twice = super::tests::plan(&(auto + "[optimize]\nsteps = ['autofdo', 'propeller']\n"));

@@ -9,8 +9,8 @@ use crate::plan::{
     Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
 };
 use crate::request::{
-    Aggregate, Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report,
-    Request, UserCommand, Verify, bound,
+    Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report, Request,
+    UserCommand, Verify, bound,
 };
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;
@@ -108,22 +108,7 @@ impl Stages<'_> {
     /// Records the program of a round and counts.
     pub(crate) fn observe(&self, round: Round) -> Vec<Step> {
         let program = self.files.program(round.recorded());
-        let mut steps = self.record_all(round, &program);
-        let optimize = &self.config.optimize;
-        let recordings = (0..self.training.len()).map(|n| round.recording(n));
-        let request = Aggregate {
-            recordings: recordings.map(|path| Input::from(&path)).collect(),
-            binary: Input::from(&program),
-            // Clones are chosen by paths of two branches, which nothing else needs.
-            paths: optimize.lays_out()
-                && optimize.clone
-                && round.number > optimize.profile_rounds(),
-            counts: Output::from(&round.counts()),
-            found: Output::from(&round.counted()),
-        };
-        let name = format!("{}aggregate", round.prefix());
-        steps.push(Step::new(name, Request::Aggregate(request)));
-        steps
+        self.record_all(round, &program)
     }
 
     /// Makes the profile of a round and rebuilds with it.

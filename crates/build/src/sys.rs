@@ -1,14 +1,31 @@
-//! How is a file locked against other processes, and a child asked to end?
+//! How is a file locked against other processes, a child asked to end, and what did children use?
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// Asks a child to end, which may do so in order (SIGTERM).
 pub(crate) fn ask_to_end(child: &std::process::Child) {
     // SAFETY: kill has no memory effects; the number belongs to our child, which has not been
     // waited for, or to nobody.
     unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+/// CPU time, user and system, of all children that have ended and been waited for, and of theirs.
+pub(crate) fn children_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage writes one rusage to the place, which is large enough for it; all zeroes
+    // are a rusage too, should it fail.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let of = |time: libc::timeval| {
+        let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
+        seconds + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    };
+    of(usage.ru_utime) + of(usage.ru_stime)
 }
 
 /// Locks an open file for this process alone; false when another process has it locked. The system

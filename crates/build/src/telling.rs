@@ -5,7 +5,7 @@ use crate::execute::{self, Event, Place};
 use crate::plan::STATE_DIRECTORY;
 use crate::progress::Progress;
 use crate::request::Request;
-use crate::{Error, Lock, Plan, Program, Step};
+use crate::{Error, Lock, Plan, Program, Step, kept_rounds};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,7 @@ pub fn run(
     let _lock = Lock::take(place.directory)?;
     if again {
         let _ = std::fs::remove_file(place.directory.join(STATE_DIRECTORY).join("state.json"));
+        kept_rounds::forget_all(place.directory);
     }
     let Some(screen) = screen else {
         return execute::run(plan, place, stop, &mut |_, _, _| {}).map(drop);

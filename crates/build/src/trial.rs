@@ -24,7 +24,7 @@ pub fn try_once(
     stop: &AtomicBool,
 ) -> Result<Timed, Error> {
     let watch = Watch::of(program);
-    let timed = training::time(line, log, stop)?;
+    let timed = training::time(line, 1, log, stop)?;
     if watch.is_some_and(|watch| !watch.was_opened()) {
         return Err(Error::Training(format!(
             "{line}: ended well and never ran {}; name the program by {{bin}} in [evaluate] command, \

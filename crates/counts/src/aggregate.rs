@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub use crate::options::CountOptions;
 
 /// What aggregation found, beside the counts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Aggregated {
     /// The counts.
     pub counts: Counts,

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `build_id` | string | build ID of the image in hex, empty where it has none |
 //! | `path` | string | path of the image as recorded |
-//! | `kind` | string | `sample`, `branch`, `fall-through`, `path`, `first-half-sample` or `first-half-branch` |
+//! | `kind` | string | `sample`, `branch`, `fall-through`, `path`, or one of the first three after `first-half-` |
 //! | `first` | uint64, optional | sampled address, branch source, or first instruction of the range; null: outside the image |
 //! | `second` | uint64, optional | branch target or last instruction of the range; null: none, or outside the image |
 //! | `count` | decimal(38,0) | times seen |
@@ -15,14 +15,14 @@
 //! | `after` | uint64, optional | path: target of the branch at `second` |
 //!
 //! The last two columns and rows of kind `path` are there only where paths were counted (version
-//! 2). Rows of the two last kinds say what of the samples and branches is of the first half of the
-//! samples ([`crate::evidence`]; version 3). Sums over any number of files fit, whoever adds them:
+//! 2). Rows of the kinds `first-half-…` say what of the samples, branches (version 3) and ranges
+//! (version 4) is of the first half of the samples ([`crate::evidence`]). Sums over any number of files fit, whoever adds them:
 //! group by all columns but `count` and `mispredicted` and add these. The key-value metadata carry
 //! `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal counts give
 //! equal bytes.
 
 use crate::error::Error;
-use crate::model::{Branch, Counts, ImageCounts, SampleCount};
+use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{
     ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
@@ -43,9 +43,10 @@ mod read;
 
 pub use read::read;
 
-/// Newest version of the schema above; files without halves are written as version 2, without paths
+/// Newest version of the schema above; files without ranges of the first
+/// half are written as version 3, without halves as version 2, without paths
 /// as version 1.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// First bytes of every artefact.
 pub const MAGIC: &[u8; 4] = b"PAR1";
@@ -73,6 +74,7 @@ const FALL_THROUGH: &str = "fall-through";
 const PATH: &str = "path";
 const FIRST_HALF_SAMPLE: &str = "first-half-sample";
 const FIRST_HALF_BRANCH: &str = "first-half-branch";
+const FIRST_HALF_FALL_THROUGH: &str = "first-half-fall-through";
 
 fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {
     Error::Malformed {
@@ -106,8 +108,10 @@ pub fn write(path: &Path, counts: &Counts, out: impl Write + Send) -> Result<(),
     let paths = counts.images.iter().any(|image| !image.paths.is_empty());
     let halves = counts.images.iter().any(|image| !image.first_half.is_empty());
     let more = if paths { PATH_COLUMNS } else { "" };
+    let ranges = counts.images.iter().any(|image| !image.first_half.fall_throughs.is_empty());
     let version = match (halves, paths) {
-        (true, _) => VERSION,
+        (true, _) if ranges => VERSION,
+        (true, _) => 3,
         (false, true) => 2,
         (false, false) => 1,
     };
@@ -157,15 +161,15 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
     let half = &image.first_half;
     let half_samples = half.samples.iter().map(move |s| sample(FIRST_HALF_SAMPLE, s));
     let half_branches = half.branches.iter().map(move |b| branch(FIRST_HALF_BRANCH, b));
-    let ranges = image
-        .fall_throughs
-        .iter()
-        .map(move |r| row(FALL_THROUGH, Some(r.first.0), Some(r.last.0), r.count, 0));
+    let range = move |kind, r: &FallThrough| row(kind, Some(r.first.0), Some(r.last.0), r.count, 0);
+    let ranges = image.fall_throughs.iter().map(move |r| range(FALL_THROUGH, r));
+    let half_ranges = half.fall_throughs.iter().map(move |r| range(FIRST_HALF_FALL_THROUGH, r));
     let paths = image.paths.iter().map(move |p| {
         let (before, after) = (p.from.map(|a| a.0), p.to.map(|a| a.0));
         Row { before, after, ..row(PATH, Some(p.first.0), Some(p.last.0), p.count, 0) }
     });
-    ranges.chain(samples).chain(branches).chain(paths).chain(half_samples).chain(half_branches)
+    let halves = half_samples.chain(half_branches).chain(half_ranges);
+    ranges.chain(samples).chain(branches).chain(paths).chain(halves)
 }
 
 fn write_group<W: Write + Send>(

@@ -40,6 +40,9 @@ pub struct Evidence {
     pub split_half_overlap: Option<f64>,
     /// How far the whole can be expected to agree with an endless recording of the same work.
     pub expected_overlap: Option<f64>,
+    /// The taken branches that a layout is expected to lose at most because there are not more
+    /// samples, as a share of all; absent where the halves do not tell ([`crate::loss`]).
+    pub expected_loss: Option<f64>,
     /// False where there are too few samples; absent where that is unknown.
     pub enough: Option<bool>,
     /// How many times as many samples are needed; 1 where there are enough.
@@ -88,6 +91,7 @@ impl Evidence {
             functions_99: holding(&hot, 99),
             split_half_overlap,
             expected_overlap: split_half_overlap.map(|overlap| (1.0 + overlap) / 2.0),
+            expected_loss: crate::loss::expected_loss(counts, image),
             enough,
             times_more,
         }
@@ -116,7 +120,13 @@ impl Evidence {
         } else {
             format!("{most} functions hold")
         };
-        format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{enough}")
+        let loss = self.expected_loss.map_or_else(String::new, |loss| {
+            format!(
+                ", and for want of more a layout loses under {} of the taken branches",
+                below(loss)
+            )
+        });
+        format!("{what}; {most} 90 % of them, {nearly} 99 %{overlap}{loss}{enough}")
     }
 
     /// What too few samples mean, and what to do about them.
@@ -147,6 +157,11 @@ impl Evidence {
              --branches=emulated for a short run"
         ))
     }
+}
+
+/// The next tenth of a percent above a share.
+pub fn below(share: f64) -> String {
+    format!("{:.1} %", ((share * 1000.0).floor() + 1.0) / 10.0)
 }
 
 /// Whether the samples are enough, and how many times as many are needed. What halves disagree

@@ -22,6 +22,7 @@ pub mod kernel;
 mod ledger;
 mod lines;
 mod listed;
+pub mod loss;
 mod merge;
 mod model;
 mod options;
@@ -34,6 +35,7 @@ mod spe;
 pub mod straight_line;
 pub mod text;
 pub mod traces;
+pub mod weigh;
 mod workers;
 
 pub use enough::{is_too_few, refuse_too_few};

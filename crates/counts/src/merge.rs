@@ -54,13 +54,17 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
         };
         image.samples = samples(image.samples)?;
         image.first_half.samples = samples(image.first_half.samples)?;
-        image.fall_throughs = add_up(
-            image.fall_throughs,
-            |r: &FallThrough| (r.first, r.last),
-            |r| r.count,
-            |a, b| Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a }),
-        )
-        .map_err(|r| overflow(&image.path, r.first))?;
+        let ranges = |list| {
+            let sum = add_up(
+                list,
+                |r: &FallThrough| (r.first, r.last),
+                |r| r.count,
+                |a, b| Some(FallThrough { count: a.count.checked_add(b.count)?, ..*a }),
+            );
+            sum.map_err(|r| overflow(&image.path, r.first))
+        };
+        image.fall_throughs = ranges(image.fall_throughs)?;
+        image.first_half.fall_throughs = ranges(image.first_half.fall_throughs)?;
         let branches = |list| {
             let sum = add_up(
                 list,

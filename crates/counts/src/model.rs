@@ -69,8 +69,8 @@ pub struct ImageCounts {
     pub fall_throughs: Vec<FallThrough>,
     /// Paths through the image; empty where they were not asked for.
     pub paths: Vec<Path>,
-    /// What of the samples and branches is of the first half of the samples; empty where the
-    /// counts are of no samples.
+    /// What of the samples, branches and ranges is of the first half of the samples; empty where
+    /// the counts are of no samples.
     pub first_half: FirstHalf,
 }
 
@@ -81,12 +81,14 @@ pub struct FirstHalf {
     pub samples: Vec<SampleCount>,
     /// Branches; which of them were mispredicted is not told.
     pub branches: Vec<Branch>,
+    /// Fall-through ranges; empty in files of versions before 4.
+    pub fall_throughs: Vec<FallThrough>,
 }
 
 impl FirstHalf {
     /// True where the counts are not told apart by halves.
     pub fn is_empty(&self) -> bool {
-        self.samples.is_empty() && self.branches.is_empty()
+        self.samples.is_empty() && self.branches.is_empty() && self.fall_throughs.is_empty()
     }
 }
 
@@ -116,6 +118,7 @@ impl ImageCounts {
         } else {
             self.first_half.samples.extend(more.samples);
             self.first_half.branches.extend(more.branches);
+            self.first_half.fall_throughs.extend(more.fall_throughs);
         }
     }
 

@@ -163,7 +163,7 @@ impl<'t> Sums<'t> {
             let next = (t.trace.next_from != Trace::NONE)
                 .then(|| (self.place(spaces, t.trace.next_from), t.trace.next_from));
             if first_half > 0 {
-                self.add_half(from, to, first_half);
+                self.add_half(from, to, next.map(|(place, _)| place), first_half);
             }
             if self.rules == Rules::Autofdo {
                 self.add_autofdo(from, to, next.map(|(n, _)| n), &t);
@@ -441,6 +441,6 @@ fn sorted(
         .collect();
     branches.sort_unstable();
     let build_id = image.build_id().copied();
-    let first_half = sums.first_half.of(&samples, &branches);
+    let first_half = sums.first_half.of(&samples, &branches, &fall_throughs);
     ImageCounts { build_id, path: sums.path, samples, branches, fall_throughs, paths, first_half }
 }

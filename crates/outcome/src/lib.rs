@@ -85,17 +85,34 @@ impl Finished<'_> {
         }
         let size = |path: &Path| std::fs::metadata(at(path)).map_or(0, |m| m.len());
         let counted: serde_json::Value = read_json(&at(&files.counted))?;
-        let part = |n: usize| counted.get("parts")?.get(n)?.get("used")?.as_u64();
         let training = self.project.config.workload.train.all();
+        let trained: Option<report::training::Trained> = counted
+            .get("training")
+            .map(|trained| serde_json::from_value(trained.clone()))
+            .transpose()
+            .map_err(|e| json_error(&at(&files.counted), e))?;
+        // Where the CPU records branches each recording is a part of the counts.
+        let part = |n: usize| match &trained {
+            Some(trained) => Some(trained.commands.get(n)?.samples),
+            None => counted.get("parts")?.get(n)?.get("used")?.as_u64(),
+        };
         let all: u64 = (0..training.len()).filter_map(part).sum();
+        let share = |n: usize| match &trained {
+            Some(trained) => Some(trained.commands.get(n)?.share),
+            None => part(n).filter(|_| all > 0).map(|used| used as f64 / all as f64),
+        };
+        let recorded = |n: usize| {
+            let trained = trained.as_ref().and_then(|trained| trained.commands.get(n));
+            trained.map_or_else(|| size(&files.recording(n)), |command| command.file_bytes)
+        };
         // Where the CPU records branches nothing is timed.
         let timed = Training::read(&at(&files.training)).ok();
         let recording = |(n, command): (usize, &&str)| Recording {
             command: command.to_string(),
-            file_bytes: size(&files.recording(n)),
+            file_bytes: recorded(n),
             seconds: timed.as_ref().and_then(|timed| Some(timed.commands.get(n)?.seconds)),
             samples: part(n),
-            share: part(n).filter(|_| all > 0).map(|used| used as f64 / all as f64),
+            share: share(n),
         };
         Ok(Optimization {
             schema: "planish-optimize".into(),
@@ -108,6 +125,7 @@ impl Finished<'_> {
                 path: profile.display().to_string(),
                 file_bytes: size(&profile),
                 evidence: Some(evidence.clone()),
+                training: trained.clone(),
             },
             warnings: evidence
                 .warning

@@ -153,10 +153,10 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     let told = project.planish(&["report"]);
     assert!(text(&told.stdout).contains("taken branches: 0."), "{}", text(&told.stdout));
 
-    // A recording that is lost is made again; as it is the same, nothing after the counts is.
-    std::fs::remove_file(project.at(".planish/train-1.data")).unwrap();
+    // Counts that are lost are recorded again; as it is the same, nothing after the counts is.
+    std::fs::remove_file(project.at(".planish/run.counts")).unwrap();
     let dry = text(&project.planish(&["optimize", "--dry-run"]).stdout);
-    assert!(dry.contains(": build (up to date)") && dry.contains(": record-1\n"), "{dry}");
+    assert!(dry.contains(": build (up to date)") && dry.contains(": record\n"), "{dry}");
 
     // The trap: the rebuild names its source file by another path, so the names of static functions
     // differ.

@@ -143,6 +143,9 @@ fn short_training_is_emulated_and_what_it_prints_floods_neither_terminal_nor_dis
     let evidence = project.json(".planish/report.json")["profile"]["evidence"].clone();
     assert_eq!(evidence["enough"], true, "{evidence}");
     assert!(said.contains(evidence["line"].as_str().unwrap()), "{said}");
+    let training = project.json(".planish/report.json")["profile"]["training"].clone();
+    assert_eq!(training["stable"], true, "{training}");
+    assert!(said.contains(training["line"].as_str().unwrap()), "{said}");
     let raw = &project.json(".planish/compare-1.json")["raw"];
     assert_eq!(raw, &serde_json::json!([".planish/runs-1.jsonl"]));
     let again = text(&project.planish(&["optimize"]).stderr);
@@ -166,7 +169,8 @@ fn long_training_is_stopped_and_repeated_to_the_time_asked_for() {
     assert_eq!(training["branches"], "software");
     let runs = training["runs"].as_u64().unwrap();
     assert!(
-        runs >= 1 && (runs == 1 || said.contains(&format!("{runs} times over for 2 s"))),
+        runs >= 1
+            && (runs == 1 || said.contains(&format!("up to {runs} times over for 2 s at most"))),
         "{said}"
     );
     assert_eq!(training["commands"].as_array().unwrap().len(), 2);

@@ -19,6 +19,10 @@ pub struct Evidence {
     pub split_half_overlap: Option<f64>,
     /// How far the whole can be expected to agree with an endless recording of the same work.
     pub expected_overlap: Option<f64>,
+    /// The taken branches that a layout is expected to lose at most because there are not more
+    /// samples, as a share of all.
+    #[serde(default)]
+    pub expected_loss: Option<f64>,
     /// False where there are too few samples.
     pub enough: Option<bool>,
     /// How many times as many samples are needed.
@@ -39,6 +43,7 @@ impl From<&counts::evidence::Evidence> for Evidence {
             functions_99: of.functions_99,
             split_half_overlap: of.split_half_overlap,
             expected_overlap: of.expected_overlap,
+            expected_loss: of.expected_loss,
             enough: of.enough,
             times_more: of.times_more,
             line: of.line(),

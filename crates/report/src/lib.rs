@@ -27,6 +27,7 @@ pub mod stat;
 mod style;
 pub mod switches;
 mod told;
+pub mod training;
 
 pub use compare::Screen;
 pub use escape::{json, visible, visible_lines};

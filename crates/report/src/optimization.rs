@@ -105,7 +105,8 @@ pub struct Recording {
     /// Samples in the program; branch stacks where it was recorded with them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// Their share in those of all commands: what the command gave to the profile.
+    /// Its share in the profile: by weighted executions of branches, or by samples where each
+    /// command was recorded once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }
@@ -135,6 +136,10 @@ pub struct Profile {
     /// Whether the samples are enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<crate::Evidence>,
+    /// How the training was recorded, and whether its profile is stable; absent where each command
+    /// was recorded once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<crate::training::Trained>,
 }
 
 /// How much of the profile the rebuilt program's compiler used.
@@ -240,6 +245,9 @@ impl Optimization {
         }
         if let Some(evidence) = &self.profile.evidence {
             let _ = writeln!(text, "  recorded: {}", evidence.line);
+        }
+        if let Some(training) = &self.profile.training {
+            let _ = writeln!(text, "  {}", training.line);
         }
         let _ = writeln!(text, "  the compiler found by name: {}", self.matched.words());
         for warning in &self.warnings {
@@ -355,6 +363,9 @@ impl Optimization {
         let _ = writeln!(text, "- `{}`: {}", p.path, bytes(p.file_bytes as f64));
         if let Some(evidence) = &p.evidence {
             let _ = writeln!(text, "- {}", evidence.line);
+        }
+        if let Some(training) = &p.training {
+            let _ = writeln!(text, "- {}", training.line);
         }
         let _ = writeln!(text, "- the compiler found by name {}", self.matched.words());
         for (name, samples) in &self.matched.largest_unmatched {

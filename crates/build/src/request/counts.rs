@@ -4,12 +4,14 @@ use crate::call::{Call, Input, Output};
 use profile::format::Format;
 
 /// Count recordings, per address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Aggregate {
     /// The recordings.
     pub recordings: Vec<Input>,
     /// The program that was recorded.
     pub binary: Input,
+    /// What the counts of each recording are multiplied by against the others; empty: nothing.
+    pub weights: Vec<f64>,
     /// Whether paths of two branches are counted too: clones of a layout are chosen by them.
     pub paths: bool,
     /// The counts.
@@ -20,9 +22,11 @@ pub struct Aggregate {
 
 impl Aggregate {
     pub(super) fn call(&self) -> Call {
-        Call::planish(["aggregate"])
-            .with_all(&self.recordings)
-            .with("--binary")
+        let mut call = Call::planish(["aggregate"]).with_all(&self.recordings);
+        for weight in &self.weights {
+            call = call.with_option("--weight", weight);
+        }
+        call.with("--binary")
             .with(&self.binary)
             .with("-o")
             .with(&self.counts)

@@ -71,9 +71,9 @@ pub enum Pace {
 /// Time all training commands, and decide how they are recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainTime {
-    /// Which branch stacks are wanted: `auto` or `software`.
+    /// Which branch stacks are wanted: `auto`, `software` or `emulated`.
     pub branches: Branches,
-    /// Seconds to record, all commands together.
+    /// Most seconds to record, all commands together.
     pub seconds: f64,
     /// Seconds of native training below which it is emulated.
     pub emulate_below: f64,
@@ -85,6 +85,8 @@ pub struct TrainTime {
     pub program_output: PathBuf,
     /// The commands.
     pub commands: Vec<ProgramCommand>,
+    /// What the user multiplies the weight of each by; empty: nothing.
+    pub weights: Vec<f64>,
     /// What was decided.
     pub decision: Output,
 }
@@ -98,15 +100,10 @@ impl TrainTime {
             .with_option("--budget", self.budget)
             .with_if(self.started_by_others, "--started-by-others")
             .with_program_output(&self.program_output);
-        for command in &self.commands {
-            let line: Vec<String> = command.bound().iter().map(|word| quoted(word)).collect();
-            let line = line.join(" ");
-            call = call.with("--command").with(match &command.program {
-                Some(program) => Word::Naming(line, program.clone()),
-                None => Word::Plain(line),
-            });
+        for weight in &self.weights {
+            call = call.with_option("--weight", weight);
         }
-        call.with(Word::Stdout(self.decision.clone()))
+        with_lines(call, &self.commands).with(Word::Stdout(self.decision.clone()))
     }
 }
 
@@ -128,28 +125,53 @@ impl TryCommand {
     }
 }
 
-/// Record one training command as [`TrainTime`] decided.
+/// Adds each command as a line.
+fn with_lines(mut call: Call, commands: &[ProgramCommand]) -> Call {
+    for command in commands {
+        let line: Vec<String> = command.bound().iter().map(|word| quoted(word)).collect();
+        let line = line.join(" ");
+        call = call.with("--command").with(match &command.program {
+            Some(program) => Word::Naming(line, program.clone()),
+            None => Word::Plain(line),
+        });
+    }
+    call
+}
+
+/// Record all training commands as [`TrainTime`] decided, until the profile is stable, and count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainRecord {
     /// What was decided.
     pub by: Input,
-    /// The recording.
-    pub output: Output,
-    /// Software branch stacks: how far stops are apart; absent: what suits.
+    /// The program that is recorded.
+    pub binary: Input,
+    /// Begins the names of the recordings.
+    pub data: PathBuf,
+    /// Whether paths of two branches are counted too.
+    pub paths: bool,
+    /// The counts.
+    pub counts: Output,
+    /// What each command gave to them, and how stable they are.
+    pub found: Output,
+    /// How far stops, or samples under emulation, are apart; absent: what suits.
     pub pace: Option<Pace>,
     /// Software branch stacks: what is counted between two stops; absent: what the machine can.
     pub stop_by: Option<StopBy>,
-    /// Where what the command prints goes; absent: where planish's own words go.
-    pub program_output: Option<PathBuf>,
-    /// The command.
-    pub command: ProgramCommand,
+    /// Begins the names of the files that what the commands print goes to.
+    pub program_output: PathBuf,
+    /// The commands.
+    pub commands: Vec<ProgramCommand>,
 }
 
 impl TrainRecord {
     pub(super) fn call(&self) -> Call {
         let call = Call::planish(["train", "record", "--by"]).with(&self.by);
-        let call = with_pace(call.with("-o").with(&self.output), "--period", self.pace);
-        self.command.add_to(with_stops(call, self.stop_by, self.program_output.as_deref()))
+        let call = call.with("--binary").with(&self.binary).with("-o").with(&self.counts);
+        let call = call.with("--data").with(self.data.as_path()).with_if(self.paths, "--paths");
+        let call = with_pace(call, "--period", self.pace);
+        let call = with_stops(call, self.stop_by, None);
+        let call = call.with("--program-output").with(self.program_output.as_path());
+        with_lines(call, &self.commands).with_json(&self.found)
     }
 }
 

@@ -6,7 +6,8 @@ use crate::call::{Input, Output};
 use crate::config;
 use crate::plan::{Measured, STATE_DIRECTORY};
 use crate::request::{
-    CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime, TryCommand,
+    Aggregate, CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime,
+    TryCommand,
 };
 use ::record::Branches;
 use std::path::{Path, PathBuf};
@@ -16,29 +17,62 @@ use std::path::{Path, PathBuf};
 const BUDGET: f64 = 100.0;
 
 impl Stages<'_> {
-    /// Records a round's program on every training command.
+    /// Records a round's program on every training command, and counts.
     pub(super) fn record_all(&self, round: Round, program: &Path) -> Vec<Step> {
         let commands: Vec<ProgramCommand> =
             self.training.iter().map(|command| of_program(command, program)).collect();
-        // What a CPU or an emulator gives does not depend on how long the program runs.
-        let timed = matches!(self.config.record.branches, Branches::Auto | Branches::Software);
-        let training = timed.then(|| round.training());
+        let steps = match self.config.record.branches {
+            // The CPU's branches are recorded at full speed; how long that takes decides nothing.
+            Branches::Hardware | Branches::None => self.record_each(round, program, commands),
+            _ => vec![
+                self.time(round, &commands),
+                self.record_until_stable(round, program, commands),
+            ],
+        };
+        // Counting reads recordings alone.
+        let besides = |step: Step| match &step.request {
+            Request::Aggregate(_) => step,
+            _ => step.besides(paths(&self.config.workload.inputs)),
+        };
+        steps.into_iter().map(besides).collect()
+    }
+
+    /// Records each command once, and counts them together.
+    fn record_each(
+        &self,
+        round: Round,
+        program: &Path,
+        commands: Vec<ProgramCommand>,
+    ) -> Vec<Step> {
+        let recordings = (0..commands.len()).map(|n| Input::from(&round.recording(n)));
+        let aggregate = Aggregate {
+            recordings: recordings.collect(),
+            binary: Input::from(program),
+            weights: self.config.workload.weights.clone(),
+            paths: self.wants_paths(round),
+            counts: Output::from(&round.counts()),
+            found: Output::from(&round.counted()),
+        };
         let mut steps = Vec::new();
-        steps.extend(training.as_ref().map(|decision| self.time(round, decision, &commands)));
         for (n, command) in commands.into_iter().enumerate() {
             let name = format!("{}record-{}", round.prefix(), n + 1);
-            let output = Output::from(&round.recording(n));
-            let request = match &training {
-                Some(by) => self.as_decided(Input::from(by), output, &name, command),
-                None => self.at_once(output, &name, command),
-            };
-            steps.push(Step::new(name, request).besides(paths(&self.config.workload.inputs)));
+            let request = self.at_once(Output::from(&round.recording(n)), &name, command);
+            steps.push(Step::new(name, request));
         }
+        let name = format!("{}aggregate", round.prefix());
+        steps.push(Step::new(name, Request::Aggregate(aggregate)));
         steps
     }
 
+    /// Whether paths of two branches are counted: clones of a layout are chosen by them, and nothing
+    /// else needs them.
+    fn wants_paths(&self, round: Round) -> bool {
+        let optimize = &self.config.optimize;
+        optimize.lays_out() && optimize.clone && round.number > optimize.profile_rounds()
+    }
+
     /// Times the training and decides how it is recorded.
-    fn time(&self, round: Round, decision: &Path, commands: &[ProgramCommand]) -> Step {
+    fn time(&self, round: Round, commands: &[ProgramCommand]) -> Step {
         let record = &self.config.record;
         let name = format!("{}time-training", round.prefix());
         let request = TrainTime {
@@ -49,41 +83,46 @@ impl Stages<'_> {
             started_by_others: self.config.workload.indirect().is_some(),
             program_output: program_output(&name),
             commands: commands.to_vec(),
-            decision: Output::from(decision),
+            weights: self.config.workload.weights.clone(),
+            decision: Output::from(&round.training()),
         };
-        Step::new(name, Request::TrainTime(request)).besides(paths(&self.config.workload.inputs))
+        Step::new(name, Request::TrainTime(request))
     }
 
-    /// A recording as the timing decided.
-    fn as_decided(
+    /// Records all commands as the timing decided, until the profile is stable.
+    fn record_until_stable(
         &self,
-        by: Input,
-        output: Output,
-        name: &str,
-        command: ProgramCommand,
-    ) -> Request {
+        round: Round,
+        program: &Path,
+        commands: Vec<ProgramCommand>,
+    ) -> Step {
         let record = &self.config.record;
+        let name = format!("{}record", round.prefix());
         let budget = Pace::Budget(record.budget.unwrap_or(BUDGET));
-        Request::TrainRecord(TrainRecord {
-            by,
-            output,
-            pace: Some(record.period.map_or(budget, Pace::Period)),
+        let stopped = record.branches != Branches::Emulated;
+        let request = TrainRecord {
+            by: Input::from(&round.training()),
+            binary: Input::from(program),
+            data: round.file("train"),
+            paths: self.wants_paths(round),
+            counts: Output::from(&round.counts()),
+            found: Output::from(&round.counted()),
+            pace: record.period.map(Pace::Period).or(stopped.then_some(budget)),
             stop_by: record.stop_by,
-            program_output: Some(program_output(name)),
-            command,
-        })
+            program_output: Path::new(STATE_DIRECTORY).join("log").join(&name),
+            commands,
+        };
+        Step::new(name, Request::TrainRecord(request))
     }
 
     /// A recording that needs no timing.
     fn at_once(&self, output: Output, name: &str, command: ProgramCommand) -> Request {
         let record = &self.config.record;
-        // Under emulation time means nothing and a period of 1,000 taken branches costs little.
-        // Elsewhere record knows a rate that the machine bears.
-        let emulated = record.branches == Branches::Emulated;
         Request::Record(Record {
             output,
             branches: record.branches,
-            pace: record.period.or(emulated.then_some(1000)).map(Pace::Period),
+            // Without a period record knows a rate that the machine bears.
+            pace: record.period.map(Pace::Period),
             stop_by: None,
             program_output: Some(program_output(name)),
             repeat: None,

@@ -251,6 +251,9 @@ fn add_row(
         (b"first-half-branch", from, to) => {
             image.first_half.branches.push(Branch { from, to, count, mispredicted });
         }
+        (b"first-half-fall-through", Some(first), Some(last)) => {
+            image.first_half.fall_throughs.push(FallThrough { first, last, count });
+        }
         _ => {
             return Err("kind sample, branch, fall-through, path or one of the first half with \
                         its addresses");

@@ -1,12 +1,15 @@
 //! `planish aggregate`: recordings to counts per image address.
 
 use super::inputs::{self, Selection};
+use super::weigh;
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::bail;
 use counts::aggregate::Aggregated;
 use counts::{artefact, text};
+use image::Image;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What `aggregate` writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -31,6 +34,9 @@ pub struct Args {
     /// Count only in this ELF file; may be given several times
     #[arg(long, value_name = "FILE")]
     pub binary: Vec<PathBuf>,
+    /// What the counts of a recording are multiplied by against the others; as often as recordings
+    #[arg(long, value_name = "NUMBER")]
+    pub weight: Vec<f64>,
     /// Where to write; `-` is standard output [default: run.counts, or standard output for text]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -61,7 +67,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     )?;
     let images = inputs::open_images(&args.binary)?;
     let selection = Selection { paths: args.paths, ..args.selection };
-    let mut found = inputs::read_all(&args.inputs, &images, selection, global)?;
+    let mut found = if args.weight.is_empty() {
+        inputs::read_all(&args.inputs, &images, selection, global)?
+    } else {
+        weigh_all(args, &images, selection, global)?
+    };
     if args.emit == Emit::Text {
         // Lines of text name each image once.
         let images = &mut found.counts.images;
@@ -87,6 +97,25 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
     }
     Ok(FINE)
+}
+
+/// The sum of the recordings, each with its weight.
+fn weigh_all(
+    args: &Args,
+    images: &[Arc<Image>],
+    selection: Selection,
+    global: &Global,
+) -> anyhow::Result<Aggregated> {
+    let weights = weigh::of(&args.weight, args.inputs.len(), "a recording")?;
+    let parts = args.inputs.iter().map(|path| inputs::read(path, images, selection, global));
+    let parts = parts.collect::<anyhow::Result<Vec<_>>>()?;
+    let recorded: Vec<u64> = parts.iter().map(|part| part.counts.recorded()).collect();
+    let wanted = recorded.iter().zip(weights).map(|(&recorded, weight)| recorded as f64 * weight);
+    let found = Aggregated::sum(weigh::weighted(parts, wanted)?.0)?;
+    if !selection.allow_few {
+        counts::refuse_too_few(&found, &args.inputs)?;
+    }
+    Ok(found)
 }
 
 /// Notes and ledger on standard error, unless the command that made the counts has told them, or

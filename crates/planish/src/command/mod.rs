@@ -21,6 +21,7 @@ pub mod stat;
 mod steps;
 pub mod switches;
 pub mod train;
+pub mod weigh;
 pub mod workload;
 
 use std::sync::atomic::{AtomicBool, Ordering};

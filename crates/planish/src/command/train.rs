@@ -1,20 +1,18 @@
 //! `planish train`: how long does training take, and how is it recorded then?
 
+mod rounds;
+
+use super::weigh;
 use crate::cli::{FINE, Global, NEGATIVE};
 use crate::output;
 use ::record::branches::Offered;
 use ::record::{Branches, Ending};
 use anyhow::Context;
-use build::call::{Input, Output};
 use build::config::Record;
-use build::recording::StopBy;
-use build::request::{Pace, ProgramCommand, TrainRecord};
-use build::training::{self, Training, Wish};
-use build::{Request, split_words};
+use build::split_words;
+use build::training::{self, Timed, Training, Wish};
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::Ordering;
 
 /// Time training, and record it as suits the time it takes.
@@ -32,8 +30,8 @@ enum What {
     Time(TimeArgs),
     /// Run a command once, which must end well and run the program
     Try(TryArgs),
-    /// Record one command as `planish train time` said
-    Record(RecordArgs),
+    /// Record all commands as `planish train time` said, until the profile is stable, and count
+    Record(Box<rounds::Args>),
     /// Run a command several times, until one run fails
     Repeat(RepeatArgs),
 }
@@ -45,6 +43,8 @@ enum Kind {
     Auto,
     /// Software ones
     Software,
+    /// Emulated ones
+    Emulated,
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,7 +55,10 @@ struct TimeArgs {
     /// Which branch stacks are wanted
     #[arg(long, value_enum, default_value_t = Kind::Auto)]
     branches: Kind,
-    /// Seconds to record, all commands together
+    /// What a command's weight in the profile is multiplied by; as often as --command
+    #[arg(long, value_name = "NUMBER")]
+    weight: Vec<f64>,
+    /// Most seconds to record, all commands together
     #[arg(long, value_name = "SECONDS", default_value_t = Record::SECONDS)]
     seconds: f64,
     /// Emulate where the commands take fewer seconds together
@@ -85,30 +88,6 @@ struct TryArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct RecordArgs {
-    /// What `planish train time` printed
-    #[arg(long, value_name = "FILE")]
-    by: PathBuf,
-    /// Where to write
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
-    /// Software branch stacks: per cent of the program's CPU time that may go into stops
-    #[arg(long, value_name = "PERCENT", conflicts_with = "period")]
-    budget: Option<f64>,
-    /// Software branch stacks: from one stop to the next
-    #[arg(long, value_name = "N")]
-    period: Option<u64>,
-    /// Software branch stacks: what is counted between two stops
-    #[arg(long, value_name = "WHAT", value_parser = stop_by)]
-    stop_by: Option<StopBy>,
-    /// Put what the command prints into this file
-    #[arg(long, value_name = "FILE")]
-    program_output: Option<PathBuf>,
-    #[command(flatten)]
-    what: CommandArgs,
-}
-
-#[derive(Debug, clap::Args)]
 struct RepeatArgs {
     /// How often
     #[arg(long, value_name = "N")]
@@ -129,16 +108,12 @@ struct CommandArgs {
     command: Vec<String>,
 }
 
-fn stop_by(text: &str) -> Result<StopBy, String> {
-    StopBy::parse(text).ok_or_else(|| "it is neither clock nor branches".to_owned())
-}
-
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.what {
         What::Time(args) => time(&args, global),
         What::Try(args) => try_once(&args, global),
-        What::Record(args) => record(&args),
+        What::Record(args) => rounds::run(&args, global),
         What::Repeat(args) => repeat(&args),
     }
 }
@@ -146,12 +121,23 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
     let stop = super::compare::stop_flag()?;
     let log = args.program_output.as_deref();
-    let timed = args.command.iter().map(|line| training::time(line, log, &stop));
-    let timed = timed.collect::<Result<_, _>>()?;
+    let weights = weigh::of(&args.weight, args.command.len(), "--command")?;
+    // One command has the whole weight, however long it takes.
+    let times = if args.command.len() > 1 { 3 } else { 1 };
+    let timed = args
+        .command
+        .iter()
+        .zip(weights)
+        .map(|(line, weight)| Ok(Timed { weight, ..training::time(line, times, log, &stop)? }));
+    let timed = timed.collect::<anyhow::Result<_>>()?;
     let program = args.command.first().and_then(|line| split_words(line).ok()).unwrap_or_default();
     let program: Vec<OsString> = program.into_iter().map(Into::into).collect();
     let wish = Wish {
-        branches: if args.branches == Kind::Auto { Branches::Auto } else { Branches::Software },
+        branches: match args.branches {
+            Kind::Auto => Branches::Auto,
+            Kind::Software => Branches::Software,
+            Kind::Emulated => Branches::Emulated,
+        },
         seconds: args.seconds,
         emulate_below: args.emulate_below,
         budget: args.budget,
@@ -175,24 +161,6 @@ fn try_once(args: &TryArgs, global: &Global) -> anyhow::Result<u8> {
         eprintln!("it runs {} and takes {:.1} s", args.program.display(), timed.seconds);
     }
     Ok(FINE)
-}
-
-/// Becomes the `planish record` that was decided on.
-fn record(args: &RecordArgs) -> anyhow::Result<u8> {
-    let planish = std::env::current_exe().context("cannot find this executable")?;
-    let budget = args.budget.map(Pace::Budget);
-    let asked = TrainRecord {
-        by: Input::from(&args.by),
-        output: Output::from(&args.output),
-        pace: args.period.map(Pace::Period).or(budget),
-        stop_by: args.stop_by,
-        program_output: args.program_output.clone(),
-        command: ProgramCommand { words: args.what.command.clone(), program: None },
-    };
-    let recording = Request::Record(Training::read(&args.by)?.recording(&planish, &asked));
-    let words = recording.call().arguments(|_| true);
-    let failed = Command::new(&planish).args(words).exec();
-    Err(failed).context("cannot start planish record")
 }
 
 /// Runs a command so often. What ends it between two runs is a signal, which the program gets too.
