@@ -172,7 +172,8 @@ mod tests {
         let step = |name: &str, input: &str, output: &str| {
             let (recordings, counts) = (vec![Input::from(input)], Output::from(output));
             let (binary, found) = (Input::from("app"), Output::from("found"));
-            let request = Aggregate { recordings, binary, paths: false, counts, found };
+            let libraries = Vec::new();
+            let request = Aggregate { recordings, binary, libraries, paths: false, counts, found };
             Step::new(name, Request::Aggregate(request))
         };
         let plan =

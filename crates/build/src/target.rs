@@ -152,7 +152,10 @@ pub fn build_request(
         made: folder.join(&build.binary),
         program: Output::from(target.kept),
         pages: build.pages,
-        more: Vec::new(),
+        more: crate::images::beside(build, target.kept)
+            .into_iter()
+            .map(|(made, kept)| (folder.join(made), Output::from(&kept)))
+            .collect(),
     };
     configured(&mut request, directory, target.knowledge == Knowledge::None);
     if let Some(files) = target.layout {

@@ -4,6 +4,7 @@ use crate::call::{Call, Input, Output, Word};
 use crate::recording::StopBy;
 use crate::words::quoted;
 use record::Branches;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A command in words, `{bin}` standing for a program of the plan.
@@ -13,6 +14,30 @@ pub struct ProgramCommand {
     pub words: Vec<String>,
     /// The program; absent where the words name it themselves.
     pub program: Option<Input>,
+    /// The libraries of the project that it runs with.
+    pub libraries: Libraries,
+}
+
+/// The libraries of one variant of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// Their files.
+    pub files: Vec<Input>,
+    /// `LD_LIBRARY_PATH` of what runs with them; absent where there are none.
+    pub path: Option<String>,
+}
+
+impl Libraries {
+    /// The variables that lead a program to them.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let path = self.path.iter();
+        path.map(|path| (crate::images::LIBRARY_PATH.to_owned(), path.clone())).collect()
+    }
+
+    fn add_to(&self, call: &mut Call) {
+        call.environment.extend(self.environment());
+        call.reads.extend(self.files.iter().cloned());
+    }
 }
 
 impl ProgramCommand {
@@ -29,6 +54,7 @@ impl ProgramCommand {
         call = call.with_all(words.map(|(word, bound)| naming(word, bound, self.program.as_ref())));
         // A command that does not name the program may run it nevertheless.
         call.reads.extend(self.program.clone().filter(|_| !self.names_program()));
+        self.libraries.add_to(&mut call);
         call
     }
 
@@ -106,6 +132,8 @@ impl TrainTime {
                 None => Word::Plain(line),
             });
         }
+        // All commands are of one variant.
+        self.commands.iter().take(1).for_each(|command| command.libraries.add_to(&mut call));
         call.with(Word::Stdout(self.decision.clone()))
     }
 }
@@ -240,6 +268,7 @@ mod tests {
             command: ProgramCommand {
                 words: ["{bin}", "-x={bin}", "y z"].map(str::to_owned).to_vec(),
                 program: Some(Input::from("app")),
+                libraries: Libraries::default(),
             },
         }
     }
@@ -262,6 +291,16 @@ mod tests {
             "planish record -o 'a b.data' --branches=hardware --whole --accept-losses -- ./app \
              -x=./app 'y z'"
         );
+    }
+
+    #[test]
+    fn libraries_are_read_and_named_by_the_environment() {
+        let libraries =
+            Libraries { files: vec![Input::from("lib/libapp.so")], path: Some("/src/lib".into()) };
+        let command = ProgramCommand { libraries, ..record().command };
+        let call = Record { command, ..record() }.call();
+        assert_eq!(call.environment["LD_LIBRARY_PATH"], "/src/lib");
+        assert_eq!(call.inputs(), ["lib/libapp.so", "app"].map(Path::new));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::call::{Input, Output};
 use crate::config;
 use crate::plan::{Measured, STATE_DIRECTORY};
 use crate::request::{
-    CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime,
+    CountBranches, Libraries, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime,
 };
 use ::record::Branches;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,9 @@ const BUDGET: f64 = 100.0;
 impl Stages<'_> {
     /// Records a round's program on every training command.
     pub(super) fn record_all(&self, round: Round, program: &Path) -> Vec<Step> {
-        let commands: Vec<ProgramCommand> =
-            self.training.iter().map(|command| of_program(command, program)).collect();
+        let libraries = self.libraries(round.recorded());
+        let of = |command: &Vec<String>| of_program(command, program, &libraries);
+        let commands: Vec<ProgramCommand> = self.training.iter().map(of).collect();
         // What a CPU or an emulator gives does not depend on how long the program runs.
         let timed = matches!(self.config.record.branches, Branches::Auto | Branches::Software);
         let training = timed.then(|| round.training());
@@ -99,7 +100,7 @@ impl Stages<'_> {
             data: Output::from(&counts.with_extension("data")),
             counts: Output::from(&counts),
             program_output: program_output(&name),
-            command: of_program(command, &program.path),
+            command: of_program(command, &program.path, &self.libraries(program.ending)),
         };
         // Not every machine has the emulator, and the measurement stands without it.
         Step::new(name, Request::CountBranches(request))
@@ -108,8 +109,9 @@ impl Stages<'_> {
     }
 }
 
-fn of_program(words: &[String], program: &Path) -> ProgramCommand {
-    ProgramCommand { words: words.to_vec(), program: Some(Input::from(program)) }
+fn of_program(words: &[String], program: &Path, libraries: &Libraries) -> ProgramCommand {
+    let libraries = libraries.clone();
+    ProgramCommand { words: words.to_vec(), program: Some(Input::from(program)), libraries }
 }
 
 /// Where what a step's recorded program prints goes.

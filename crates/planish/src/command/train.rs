@@ -8,7 +8,7 @@ use anyhow::Context;
 use build::call::{Input, Output};
 use build::config::Record;
 use build::recording::StopBy;
-use build::request::{Pace, ProgramCommand, TrainRecord};
+use build::request::{Libraries, Pace, ProgramCommand, TrainRecord};
 use build::training::{self, Training, Wish};
 use build::{Request, split_words};
 use std::ffi::OsString;
@@ -161,7 +161,12 @@ fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         pace: args.period.map(Pace::Period).or(budget),
         stop_by: args.stop_by,
         program_output: args.program_output.clone(),
-        command: ProgramCommand { words: args.what.command.clone(), program: None },
+        command: ProgramCommand {
+            words: args.what.command.clone(),
+            program: None,
+            // Its environment, which is this command's own, leads the program to them.
+            libraries: Libraries::default(),
+        },
     };
     let recording = Request::Record(Training::read(&args.by)?.recording(&planish, &asked));
     let words = recording.call().arguments(|_| true);
