@@ -187,6 +187,11 @@ fn a_library_is_profiled_laid_out_and_measured_with_its_program() {
     assert!(warnings.contains("lib/libidle.so: no sample hit its functions"), "{warnings}");
     assert!(!warnings.contains("lib/libwalk.so.1: no sample"), "{warnings}");
 
+    let merged = std::fs::read(project.at(".planish/merged-layouts.json")).unwrap();
+    let merged: Value = serde_json::from_slice(&merged).unwrap();
+    assert_eq!(merged["schema"], "planish-layout-merge");
+    assert_eq!((&merged["functions"], &merged["shared"]), (&3.into(), &serde_json::json!([])));
+
     let branches = &report["branches"][0];
     let base = branches["base"].as_u64().unwrap();
     assert!(branches["opt"].as_u64().unwrap() < base, "{branches}");
