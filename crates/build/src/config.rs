@@ -45,6 +45,10 @@ pub struct Build {
     pub command: Command,
     /// The program that the command makes, relative to `$PLANISH_OUT`.
     pub binary: String,
+    /// Shared libraries and further executables of the project that run with it, relative to
+    /// `$PLANISH_OUT`: each is profiled, laid out and measured with the program.
+    #[serde(default)]
+    pub libraries: Vec<String>,
     /// Which compiler's flags are handed over.
     #[serde(default)]
     pub compiler: Compiler,
@@ -177,6 +181,7 @@ impl Config {
                 self.build.binary
             ));
         }
+        crate::images::check(&self.build)?;
         if self.build.thinlto && self.build.compiler == Compiler::Gcc {
             return Err("[build] thinlto = true is for compiler = \"clang\" only".into());
         }

@@ -370,7 +370,8 @@ mod tests {
     fn the_linker_gets_the_profile_too_whoever_turned_lto_on() {
         for thinlto in [false, true] {
             let build = build(Compiler::Clang, thinlto);
-            let link = &variables(&build, &tools(), Phase::Profiled("/p/a"), "o")["PLANISH_LDFLAGS"];
+            let link =
+                &variables(&build, &tools(), Phase::Profiled("/p/a"), "o")["PLANISH_LDFLAGS"];
             assert_eq!(link.contains("-flto=thin"), thinlto, "{link}");
             assert!(link.contains("-Wl,--lto-sample-profile=/p/a"), "{link}");
         }

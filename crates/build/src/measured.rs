@@ -36,9 +36,9 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     for alternative in &config.optimize.also {
         let missing = match alternative {
             Alternative::Pgo => without_counters(config, tools),
-            Alternative::Bolt => without_bolt(tools),
+            Alternative::Bolt => without_bolt(config, tools),
             Alternative::PgoBolt => {
-                without_counters(config, tools).or_else(|| without_bolt(tools))
+                without_counters(config, tools).or_else(|| without_bolt(config, tools))
             }
         };
         let step = match alternative {
@@ -76,7 +76,10 @@ fn without_counters(config: &Config, tools: &Toolchain) -> Option<String> {
 }
 
 /// Why no program can be laid out by BOLT here.
-fn without_bolt(tools: &Toolchain) -> Option<String> {
+fn without_bolt(config: &Config, tools: &Toolchain) -> Option<String> {
+    if !config.build.libraries.is_empty() {
+        return Some("it is run on one program, and this project has libraries".to_owned());
+    }
     let missing = "llvm-bolt is not installed (Debian: bolt-22)";
     tools.bolt.is_none().then(|| missing.to_owned())
 }

@@ -83,6 +83,10 @@ impl<'c> Outputs<'c> {
         }
         for (made, output) in &call.collect {
             let (from, to) = (self.directory.join(made), self.directory.join(output));
+            if let Some(parent) = to.parent() {
+                std::fs::create_dir_all(parent)
+                    .map_err(|source| file_error(parent, "cannot create", source))?;
+            }
             // Else a program on superpages would be written to where a link leads.
             if to.is_symlink() {
                 std::fs::remove_file(&to)
@@ -116,7 +120,7 @@ impl<'c> Outputs<'c> {
                     .to_owned()
             }
             Some(out) => format!(
-                "check [build] binary in planish.toml, and that the command writes below \
+                "check [build] binary and libraries in planish.toml, and that the command writes below \
                  $PLANISH_OUT ({out})"
             ),
         }

@@ -1,12 +1,13 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
 use crate::config::{Compiler, Config};
+use crate::images::{self, ProjectImage};
 pub use crate::measured::{Measured, notes, programs};
 use crate::optimization::Stage;
 use crate::stages::{Round, Stages};
 use crate::target::{Knowledge, Target};
 use crate::toolchain::Toolchain;
-use crate::{Error, Plan, Step};
+use crate::{Error, Plan, Step, shared_names};
 use std::path::{Path, PathBuf};
 
 /// Where everything goes that planish makes, beside planish.toml.
@@ -52,6 +53,8 @@ pub struct Files {
     pub evaluations: usize,
     /// Name of the program.
     pub name: String,
+    /// The libraries of the project, and where the variants have them.
+    build: crate::config::Build,
 }
 
 impl Files {
@@ -66,8 +69,8 @@ impl Files {
         let suffix = if config.build.compiler == Compiler::Gcc { "gcov" } else { "afdo" };
         Files {
             out: folder.join("build"),
-            base: folder.join(format!("{name}.base")),
-            opt: folder.join(format!("{name}.opt")),
+            base: images::program(&config.build, "base"),
+            opt: images::program(&config.build, "opt"),
             counts: folder.join("run.counts"),
             training: Round::FIRST.training(),
             counted: Round::FIRST.counted(),
@@ -81,17 +84,46 @@ impl Files {
             report_json: folder.join("report.json"),
             evaluations: config.evaluate.command.all().len(),
             name,
+            build: config.build.clone(),
         }
     }
 
     /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`, `pgo-bolt`.
     pub fn program(&self, ending: &str) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(format!("{}.{ending}", self.name))
+        images::program(&self.build, ending)
+    }
+
+    /// An image of a variant, by the variant's ending.
+    pub fn image(&self, ending: &str, image: &ProjectImage) -> PathBuf {
+        images::kept(&self.build, ending, image)
+    }
+
+    /// The file of one image, given that of the program: `verify.json` becomes
+    /// `libapp.so.verify.json`.
+    pub fn of_image(&self, image: &ProjectImage, of_program: &Path) -> PathBuf {
+        if image.is_program {
+            return of_program.to_owned();
+        }
+        let name = of_program.file_name().unwrap_or_default().to_string_lossy();
+        of_program.with_file_name(format!("{}.{name}", image.name))
     }
 
     /// What the names of the layout's two files begin with.
     pub fn layout_prefix(&self) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(&self.name)
+    }
+
+    /// The profile of one image alone; that of all where there is only the program.
+    pub fn profile_of(&self, image: &ProjectImage) -> PathBuf {
+        match self.build.libraries.is_empty() {
+            true => self.profile.clone(),
+            false => shared_names::part(&self.profile, &image.name),
+        }
+    }
+
+    /// Which functions several images have, where layouts were merged.
+    pub fn merged_layouts(&self) -> PathBuf {
+        Path::new(STATE_DIRECTORY).join("merged-layouts.json")
     }
 
     /// The recording of the n-th training command.
@@ -130,7 +162,12 @@ pub fn last_verify(config: &Config) -> PathBuf {
     last_round(config).named(&Files::of(config).verify)
 }
 
-fn last_round(config: &Config) -> Round {
+/// The file of the last round, given that of the first.
+pub fn last(config: &Config, first: &Path) -> PathBuf {
+    last_round(config).named(first)
+}
+
+pub(crate) fn last_round(config: &Config) -> Round {
     Round { number: config.optimize.profile_rounds() }
 }
 

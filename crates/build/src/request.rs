@@ -9,12 +9,15 @@ mod measured;
 mod recorded;
 
 pub use commands::{BuildCommand, UserCommand};
-pub use counts::{Aggregate, Profile, Verify};
+pub use counts::{Aggregate, MergeProfiles, Profile, Verify};
 use kernels::KernelRequest;
-pub use layouts::{Bolt, Layout, LayoutKind, LayoutVerify, MergeCounters};
+pub use layouts::{Bolt, Layout, LayoutKind, LayoutVerify, MergeCounters, MergeLayouts};
 pub use measured::{Compare, Report};
 pub(crate) use recorded::bound;
-pub use recorded::{CountBranches, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime, TryCommand};
+pub use recorded::{
+    CountBranches, Libraries, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime,
+    TryCommand,
+};
 
 use crate::call::Call;
 
@@ -39,10 +42,14 @@ pub enum Request {
     Aggregate(Aggregate),
     /// Make a profile for a compiler.
     Profile(Profile),
+    /// Add profiles of several images up.
+    MergeProfiles(MergeProfiles),
     /// Check that a program was built with its profile.
     Verify(Verify),
     /// Compute a layout, or BOLT's counts.
     Layout(Layout),
+    /// Put layouts of several images into one.
+    MergeLayouts(MergeLayouts),
     /// Check that a program has its layout.
     LayoutVerify(LayoutVerify),
     /// Lay a program out with BOLT.
@@ -70,8 +77,10 @@ impl Request {
             Request::CountBranches(request) => request.call(),
             Request::Aggregate(request) => request.call(),
             Request::Profile(request) => request.call(),
+            Request::MergeProfiles(request) => request.call(),
             Request::Verify(request) => request.call(),
             Request::Layout(request) => request.call(),
+            Request::MergeLayouts(request) => request.call(),
             Request::LayoutVerify(request) => request.call(),
             Request::Bolt(request) => request.call(),
             Request::MergeCounters(request) => request.call(),

@@ -63,6 +63,22 @@ impl From<&Evidence> for Found {
 }
 
 impl Found {
+    /// That of several images that ran together: samples add up, and each image counts by what was
+    /// executed in it.
+    pub fn of_images(evidence: &[Evidence]) -> Found {
+        let mean = |of: &dyn Fn(&Evidence) -> Option<f64>| {
+            let known = evidence.iter().filter_map(|one| Some((of(one)?, one.executions as f64)));
+            let (sum, weight) =
+                known.fold((0.0, 0.0), |(sum, all), (x, weight)| (sum + x * weight, all + weight));
+            (weight > 0.0).then(|| sum / weight)
+        };
+        Found {
+            samples: evidence.iter().map(|one| one.samples).sum(),
+            overlap: mean(&|one| one.split_half_overlap),
+            loss: mean(&|one| one.expected_loss),
+        }
+    }
+
     /// Whether there are enough samples, and their halves agree.
     pub fn is_stable(&self) -> bool {
         self.samples >= LEAST_SAMPLES && self.overlap.is_some_and(|overlap| overlap >= STABLE)

@@ -1,6 +1,7 @@
 //! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout,
 //! measure it.
 
+mod images;
 mod record;
 
 use crate::call::{Input, Output, Word};
@@ -9,14 +10,12 @@ use crate::plan::{
     Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
 };
 use crate::request::{
-    Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report, Request,
-    UserCommand, Verify, bound,
+    Bolt, Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
 };
-use crate::target::{Knowledge, LayoutFiles, Target, build_step};
+use crate::target::{Knowledge, Target, build_step};
 use crate::toolchain::Toolchain;
 use crate::words::quoted;
 use crate::{Error, Step};
-use ::profile::format::Format;
 use std::path::{Path, PathBuf};
 
 /// Which program is recorded: 1 the baseline, then what the round before made. The program that was
@@ -118,61 +117,26 @@ impl Stages<'_> {
         reuses: bool,
         relocations: bool,
     ) -> Result<Vec<Step>, Error> {
-        let (files, ordinal) = (self.files, round.ordinal());
-        let (recorded, rebuilt) = (files.program(round.recorded()), files.program(round.rebuilt()));
-        let made = round.named(&files.profile);
-        let gcc = self.config.build.compiler == Compiler::Gcc;
-        let profile = Profile {
-            counts: Input::from(&round.counts()),
-            binary: Input::from(&recorded),
-            emit: Some(if gcc { Format::Gcov } else { Format::ExtBinary }),
-            symbol_list: self.config.record.symbol_list,
-            profile: Output::from(&made),
-            summary: Some(Output::from(&round.named(&files.profile_summary))),
-        };
-        let profile = Step::new(format!("{ordinal}profile"), Request::Profile(profile));
-
-        let name = format!("{ordinal}rebuild");
+        let rebuilt = self.files.program(round.rebuilt());
+        let (profiles, made) = self.profiles(round);
+        let name = format!("{}rebuild", round.ordinal());
         let plain = Target::plain(&name, Knowledge::Profile(&made), &rebuilt);
         let build = self.build(Target { reuses, relocations, ..plain })?;
-
-        let verify = Verify {
-            binary: Input::from(&rebuilt),
-            baseline: Input::from(&files.base),
-            profile: Input::from(&made),
-            found: Output::from(&round.named(&files.verify)),
-        };
-        let verify = Step::new(format!("{ordinal}verify"), Request::Verify(verify));
+        let verified = self.verifications(round, &made);
         let test = self.test(round.rebuilt());
-        Ok([profile, build, verify].into_iter().chain(test).collect())
+        Ok(profiles.into_iter().chain([build]).chain(verified).chain(test).collect())
     }
 
-    /// Computes the layout of a round's program, applies it, and checks that it was applied.
+    /// Computes the layout of a round's images, applies it, and checks that it was applied.
     pub(crate) fn relink(&self, round: Round) -> Result<Vec<Step>, Error> {
-        let (files, clone) = (self.files, self.config.optimize.clone);
-        let (recorded, kept) = (files.program(round.recorded()), files.program("layout"));
-        let made = LayoutFiles::of(&files.layout_prefix());
-        let layout = Layout {
-            clone,
-            files: [&made.cc_profile, &made.ld_profile].map(Output::from).to_vec(),
-            summary: Some(Output::from(&files.layout)),
-            ..self.layout(round, "layout", LayoutKind::Propeller)
-        };
-
+        let kept = self.files.program("layout");
+        let (layouts, made) = self.layouts(round);
         let profile = last_profile(self.config);
         let plain = Target::plain("relink", Knowledge::Profile(&profile), &kept);
         let build = self.build(Target { reuses: true, layout: Some(&made), ..plain })?;
-
-        let verify = LayoutVerify {
-            counts: Input::from(&round.counts()),
-            binary: Input::from(&recorded),
-            clone,
-            new: Input::from(&kept),
-            found: Output::from(&files.layout_verify),
-        };
-        let layout = Step::new("layout", Request::Layout(layout));
-        let verify = Step::new("layout-verify", Request::LayoutVerify(verify));
-        Ok([layout, build, verify].into_iter().chain(self.test("layout")).collect())
+        let verified = self.layout_verifications(round);
+        let test = self.test("layout");
+        Ok(layouts.into_iter().chain([build]).chain(verified).chain(test).collect())
     }
 
     /// A layout of a round's program, which is written into `folder`; where its files are kept is
@@ -185,6 +149,7 @@ impl Stages<'_> {
             prefix: Path::new(STATE_DIRECTORY).join(folder).join(&self.files.name),
             own_directory: true,
             clone: false,
+            allow_empty: false,
             files: Vec::new(),
             summary: None,
         }
@@ -205,10 +170,12 @@ impl Stages<'_> {
         };
         let (first, words) = words.split_first()?;
         let sources = self.config.build.sources.iter().map(Input::from);
+        let libraries = self.libraries(ending);
         let request = UserCommand {
             program: first.clone(),
             words: words.iter().map(Word::from).collect(),
-            reads: sources.chain([Input::from(&program)]).collect(),
+            environment: libraries.environment(),
+            reads: sources.chain([Input::from(&program)]).chain(libraries.files).collect(),
             ..UserCommand::default()
         };
         Some(Step::new(format!("test-{ending}"), Request::Command(request)))
@@ -267,9 +234,12 @@ impl Stages<'_> {
         // Objects named by absolute paths count into folders of these names.
         let found = format!("find {} -name '*.gcda' | grep -q .", quoted(&text(folder)));
         let line = lines.chain([found]).collect::<Vec<_>>().join(" && ");
+        let libraries = self.libraries("instrumented");
         let request = UserCommand {
             program: "sh".to_owned(),
             words: vec![Word::from("-c"), Word::Naming(line, Input::from(instrumented))],
+            environment: libraries.environment(),
+            reads: libraries.files,
             fresh_directories: vec![folder.to_owned()],
             ..UserCommand::default()
         };
@@ -290,11 +260,14 @@ impl Stages<'_> {
             // %m: one file for a program, in which all of its processes add up.
             let file = text(&self.directory.join(&own).join("%m.profraw"));
             folders.push(Input::from(&own));
+            let libraries = self.libraries("instrumented");
+            let mut environment = libraries.environment();
+            environment.insert("LLVM_PROFILE_FILE".to_owned(), file);
             let request = UserCommand {
                 program: program.clone(),
                 words: words.iter().map(Word::from).collect(),
-                environment: [("LLVM_PROFILE_FILE".to_owned(), file)].into(),
-                reads: vec![Input::from(instrumented)],
+                environment,
+                reads: [Input::from(instrumented)].into_iter().chain(libraries.files).collect(),
                 fresh_directories: vec![own],
             };
             let step = Step::new(format!("pgo-train-{}", n + 1), Request::Command(request));
@@ -313,6 +286,8 @@ impl Stages<'_> {
         let (files, evaluate) = (self.files, &self.config.evaluate);
         // Claims of one run are corrected together.
         let rows = measured.len().saturating_sub(1) * evaluate.command.all().len();
+        // What an optional step makes may not be there.
+        let needed = measured.iter().filter(|program| !program.optional);
         let programs =
             measured.iter().map(|program| (Input::from(&program.path), program.optional));
         let request = Compare {
@@ -322,6 +297,8 @@ impl Stages<'_> {
             among: rows.max(1),
             ignore_output: evaluate.ignore_output,
             programs: programs.collect(),
+            libraries: needed.flat_map(|program| self.library_files(program.ending)).collect(),
+            library_path: crate::images::from_program(&self.config.build),
             command: command.to_vec(),
             runs: Output::from(&files.runs(n)),
             result: Output::from(&files.comparison(n)),
@@ -345,6 +322,7 @@ impl Stages<'_> {
         if self.config.optimize.lays_out() {
             found.extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
         }
+        found.extend(self.found_of_libraries());
         for n in 0..files.evaluations {
             found.push(files.comparison(n));
             if self.config.record.count_branches && self.config.evaluate.is_direct(n) {

@@ -172,8 +172,9 @@ mod tests {
         let step = |name: &str, input: &str, output: &str| {
             let (recordings, counts) = (vec![Input::from(input)], Output::from(output));
             let (binary, found) = (Input::from("app"), Output::from("found"));
+            let (libraries, weights) = Default::default();
             let request =
-                Aggregate { recordings, binary, weights: Vec::new(), paths: false, counts, found };
+                Aggregate { recordings, binary, libraries, weights, paths: false, counts, found };
             Step::new(name, Request::Aggregate(request))
         };
         let plan =

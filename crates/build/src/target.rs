@@ -163,7 +163,10 @@ pub fn build_request(
         program: Output::from(target.kept),
         pages: build.pages,
         address_map: extras.address_map,
-        more: Vec::new(),
+        more: crate::images::beside(build, target.kept)
+            .into_iter()
+            .map(|(made, kept)| (folder.join(made), Output::from(&kept)))
+            .collect(),
     };
     configured(&mut request, directory, target.knowledge == Knowledge::None);
     if let Some(files) = target.layout {

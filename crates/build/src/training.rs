@@ -11,7 +11,7 @@ use crate::Error;
 use crate::call::Output;
 use crate::program_log::ProgramLog;
 use crate::recording::StopBy;
-use crate::request::{Pace, ProgramCommand, Record, Repeat};
+use crate::request::{Libraries, Pace, ProgramCommand, Record, Repeat};
 use crate::rounds::Round;
 use crate::words::split_words;
 use crate::{bounded_log, child, sys};
@@ -296,7 +296,12 @@ impl Training {
             stop_by: settings.stop_by.filter(|_| software),
             program_output: log,
             repeat: Some(repeat).filter(|_| software && round.runs > 1),
-            command: ProgramCommand { words: command.to_vec(), program: None },
+            command: ProgramCommand {
+                words: command.to_vec(),
+                program: None,
+                // Its environment, which is this command's own, leads the program to them.
+                libraries: Libraries::default(),
+            },
         }
     }
 }

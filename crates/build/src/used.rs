@@ -34,7 +34,7 @@ const PROFILE_FLAGS: [(&str, &str); 3] = [
 ];
 
 /// Compares a profile, by its path and what it holds, with the program that was rebuilt with it, and that with the one
-/// before.
+/// before. `used` is the profile that the compiler was given: the same, or one of more images.
 ///
 /// # Errors
 /// Where the profile cannot be read, or the compiler of the program reads another version of it.
@@ -42,6 +42,7 @@ pub fn examine(
     base: &Image,
     rebuilt: &Image,
     (path, bytes): (&Path, &[u8]),
+    used: &Path,
     threads: usize,
 ) -> Result<(Matched, Evidence), Error> {
     let rule = match profile::format::detect(bytes) {
@@ -57,9 +58,9 @@ pub fn examine(
     }
     let matched = names(rebuilt, &debug, &profile, rule, main.language, threads);
     let hot = hot_functions(&profile);
-    let mut evidence = evidence(base, rebuilt, &debug, (&hot, path), rule, threads);
+    let mut evidence = evidence(base, rebuilt, &debug, (&hot, used), rule, threads);
     if main.language == Language::Rust {
-        evidence.rustc = Some(remarks(path));
+        evidence.rustc = Some(remarks(used));
     }
     evidence.lines_with_code_pct = lines_with_code(base, &profile, threads);
     Ok((matched, evidence))

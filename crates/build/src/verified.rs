@@ -25,7 +25,8 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Looks at the profile, the program it was recorded on, and the one that was built with it.
+    /// Looks at the profile, the program it was recorded on, and the one that was built with it;
+    /// `used` is the file that the compiler was given, where that holds other images' too.
     ///
     /// # Errors
     /// Where the profile cannot be read, or was not used.
@@ -33,27 +34,34 @@ impl Verified {
         base: &Image,
         rebuilt: &Image,
         profile: (&Path, &[u8]),
+        used: Option<&Path>,
         threads: usize,
     ) -> Result<Verified, Error> {
-        let (matched, evidence) = used::examine(base, rebuilt, profile, threads)?;
+        let used = used.unwrap_or(profile.0);
+        let (matched, evidence) = used::examine(base, rebuilt, profile, used, threads)?;
         verify::judge(&matched, &evidence, same_code(base, rebuilt))?;
-        let id = |image: &Image| image.build_id().map(ToString::to_string);
-        let (base_build_id, opt_build_id) = (id(base), id(rebuilt));
-        if base_build_id.is_some() && base_build_id == opt_build_id {
+        let found = Verified { matched, evidence, ..Verified::without_samples(base, rebuilt) };
+        if found.base_build_id.is_some() && found.base_build_id == found.opt_build_id {
             return Err(Error::Unused(
                 "baseline and rebuild have the same build ID although their code differs; their \
                  linker options must be wrong"
                     .into(),
             ));
         }
-        Ok(Verified {
-            matched,
-            evidence,
-            base_build_id,
-            opt_build_id,
+        Ok(found)
+    }
+
+    /// An image of which the profile says nothing, since none of its code ran.
+    pub fn without_samples(base: &Image, rebuilt: &Image) -> Verified {
+        let id = |image: &Image| image.build_id().map(ToString::to_string);
+        Verified {
+            matched: Matched::default(),
+            evidence: Evidence::default(),
+            base_build_id: id(base),
+            opt_build_id: id(rebuilt),
             base_code_bytes: code_bytes(base),
             opt_code_bytes: code_bytes(rebuilt),
-        })
+        }
     }
 }
 

@@ -25,6 +25,9 @@ pub struct Variant {
     /// The files that take the place of `{bin}`: first the program as built, then one for each
     /// layout.
     pub binaries: Vec<PathBuf>,
+    /// `LD_LIBRARY_PATH` of its runs, where it has libraries of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library_path: Option<String>,
     /// SHA-256 of each binary, so that a measurement is not gone on with when one was built anew.
     #[serde(default)]
     pub digests: Vec<String>,

@@ -72,6 +72,11 @@ impl<'a> Launcher<'a> {
         let mut stderr = sys::memory_file()?;
         let mut command = prepared(&words, environment_bytes, [&stdout, &stderr])
             .map_err(system("sharing the program's output file"))?;
+        if let Some(path) =
+            self.design.variants.get(slot.variant).and_then(|v| v.library_path.as_ref())
+        {
+            command.env("LD_LIBRARY_PATH", path);
+        }
         let mut told = sys::memory_file()?;
         command.env(USED_VARIABLE, sys::path_of(&told));
         let (counters, _) = sys::Counters::open(&self.counters);

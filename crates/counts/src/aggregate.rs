@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
 use crate::model::{Counts, ImageCounts, base_name};
+use crate::namesakes::{Namesake, namesakes};
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
@@ -38,6 +39,8 @@ pub struct Aggregated {
     pub elsewhere: Vec<(String, u64)>,
     /// What each recording gave; counts that were made before do not tell.
     pub parts: Vec<Part>,
+    /// Files of the names of the images asked for that processes mapped, these images among them.
+    pub namesakes: Vec<Namesake>,
 }
 
 /// What one recording gave to counts.
@@ -55,8 +58,8 @@ pub struct Part {
 impl From<Counts> for Aggregated {
     fn from(counts: Counts) -> Aggregated {
         let samples = counts.ledger.samples.entered;
-        let (notes, elsewhere, parts) = Default::default();
-        Aggregated { counts, samples, notes, elsewhere, parts }
+        let (notes, elsewhere, parts, namesakes) = Default::default();
+        Aggregated { counts, samples, notes, elsewhere, parts, namesakes }
     }
 }
 
@@ -77,6 +80,7 @@ impl Aggregated {
             }
             all.elsewhere.extend(one.elsewhere);
             all.parts.extend(one.parts);
+            all.namesakes.extend(one.namesakes);
             parts.push(one.counts);
         }
         all.counts = crate::merge(parts)?;
@@ -141,6 +145,7 @@ pub fn aggregate(
         });
     }
     let other_tracers = sideband.aux.note_others(path);
+    let namesakes = namesakes(&sideband.changes, images);
     let timeline = Timeline::build(sideband.changes);
     let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids));
     let shared = Shared {
@@ -197,7 +202,7 @@ pub fn aggregate(
     notes.extend(spe::notes(path, &spe));
     notes.extend(other_tracers);
     let parts = vec![Part { path: path.to_owned(), samples, used: counts.ledger.samples.used }];
-    Ok(Aggregated { counts, samples, notes, elsewhere, parts })
+    Ok(Aggregated { counts, samples, notes, elsewhere, parts, namesakes })
 }
 
 /// What the recording's header promises and its file does not hold, or the other way round.

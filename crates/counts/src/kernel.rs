@@ -60,7 +60,7 @@ pub fn aggregate(
         });
     }
     let notes = by_name::notes(&by_name, &counts.ledger);
-    Ok(Aggregated { counts, samples: 0, notes, elsewhere: Vec::new(), parts: Vec::new() })
+    Ok(Aggregated { samples: 0, notes, ..Aggregated::from(counts) })
 }
 
 /// Why nothing lies in the image.

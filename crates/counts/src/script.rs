@@ -104,7 +104,7 @@ pub fn aggregate(
         )]
     };
     let parts = vec![Part { path: path.to_owned(), samples, used: counts.ledger.samples.used }];
-    Ok(Aggregated { counts, samples, notes, elsewhere: Vec::new(), parts })
+    Ok(Aggregated { samples, notes, parts, ..Aggregated::from(counts) })
 }
 
 #[derive(Default)]

@@ -35,6 +35,7 @@ mod patched;
 pub mod probes;
 mod relocation;
 mod sections;
+mod soname;
 mod symbols;
 mod unwind;
 

@@ -1,6 +1,7 @@
 //! What did a run of `planish optimize` leave behind? All of it as the value that its report is.
 
 mod error;
+mod images;
 
 pub use error::Error;
 
@@ -96,6 +97,10 @@ impl Finished<'_> {
             Some(trained) => Some(trained.commands.get(n)?.samples),
             None => counted.get("parts")?.get(n)?.get("used")?.as_u64(),
         };
+        let there: Vec<Measured> =
+            measured.iter().filter(|p| at(&p.path).is_file()).cloned().collect();
+        let images = self.images(&files, &counted, &there)?;
+        let evidence = images::evidence(&images, evidence);
         let all: u64 = (0..training.len()).filter_map(part).sum();
         let share = |n: usize| match &trained {
             Some(trained) => Some(trained.commands.get(n)?.share),
@@ -130,6 +135,7 @@ impl Finished<'_> {
             warnings: evidence
                 .warning
                 .into_iter()
+                .chain(self.image_warnings(&files, &images)?)
                 .chain(self.warnings(&verified))
                 .chain(notes)
                 .collect(),
@@ -140,8 +146,10 @@ impl Finished<'_> {
                 .optimize
                 .lays_out()
                 .then(|| self.laid_out(&files))
-                .transpose()?,
-            matched: matched(last.matched, &last.evidence),
+                .transpose()?
+                .map(|program| images::all_laid_out(&images, program)),
+            matched: images::all_matched(&images, matched(last.matched, &last.evidence)),
+            images,
             measurements,
             last_step,
             branches,

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -93,6 +94,7 @@ fn run(
     let chains = if options.call_chains { ",chains=on" } else { "" };
     setting.extend_from_slice(format!(",period={}{count}{chains}", options.period).as_bytes());
     let mut command = workload.command(&emulator);
+    lead_to_libraries(&mut command, workload);
     command.arg("-0").arg(program.argv.first().ok_or(Error::NoCommand)?);
     command.arg("-plugin").arg(OsString::from_vec(setting));
     command.arg(&program.path).args(program.argv.iter().skip(1));
@@ -107,6 +109,19 @@ fn run(
         return Err(Error::PluginNotLoaded { emulator, plugin, status: format!("{ending:?}") });
     }
     Ok(Ran { machine: program.machine, ending })
+}
+
+/// Hands the directories of shared libraries to the program alone: an emulator that took a library
+/// of the project's for its own would be another emulator, or none.
+fn lead_to_libraries(command: &mut Command, workload: &Workload) {
+    const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+    let own = workload.env.iter().rfind(|(name, _)| name.as_os_str() == LIBRARY_PATH);
+    let path = own.map(|(_, value)| value.clone()).or_else(|| std::env::var_os(LIBRARY_PATH));
+    // qemu ends a variable at a comma and knows no other way to write one.
+    let Some(path) = path.filter(|path| !path.as_bytes().contains(&b',')) else { return };
+    let mut setting = OsString::from(format!("{LIBRARY_PATH}="));
+    setting.push(path);
+    command.env_remove(LIBRARY_PATH).arg("-E").arg(setting);
 }
 
 /// qemu separates options by commas, and reads two of them as one.

@@ -33,6 +33,13 @@ pub struct Evidence {
     pub warning: Option<String>,
 }
 
+impl Evidence {
+    /// Of an image in which nothing was counted.
+    pub fn nothing() -> Evidence {
+        Evidence { line: "no sample".to_owned(), ..Evidence::default() }
+    }
+}
+
 impl From<&counts::evidence::Evidence> for Evidence {
     fn from(of: &counts::evidence::Evidence) -> Evidence {
         Evidence {

@@ -35,8 +35,8 @@ pub use evidence::Evidence;
 pub use form::Form;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
-    Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
-    ReportMachine, Stage, Variant,
+    Branches, Build, ImageFound, LaidOut, Matched, Objects, Optimization, Profile, Program,
+    Recording, ReportMachine, Stage, Variant,
 };
 pub use style::{Colour, Style};
 pub use told::Told;

@@ -1,10 +1,12 @@
 //! What `planish optimize` did and gained, and how it is told.
 
 mod conclusion;
+mod images;
 #[cfg(test)]
 mod tests;
 mod variants;
 
+pub use images::ImageFound;
 pub use variants::{LaidOut, Objects, Variant};
 
 use crate::compare;
@@ -47,6 +49,9 @@ pub struct Optimization {
     /// The layout, where one was made.
     #[serde(default)]
     pub layout: Option<LaidOut>,
+    /// The program and its libraries, where the project has any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageFound>,
     /// How long each step took and what it said.
     pub stages: Vec<Stage>,
     /// What must be known.
@@ -243,6 +248,9 @@ impl Optimization {
         if let Some(layout) = &self.layout {
             let _ = writeln!(text, "  layout: {}", layout.words());
         }
+        for image in &self.images {
+            let _ = writeln!(text, "  {}: {}", image.path, image.words());
+        }
         if let Some(evidence) = &self.profile.evidence {
             let _ = writeln!(text, "  recorded: {}", evidence.line);
         }
@@ -275,6 +283,7 @@ impl Optimization {
         if let Some(layout) = &self.layout {
             layout.markdown(&mut text);
         }
+        images::markdown(&self.images, &mut text);
         self.markdown_build(&mut text);
         self.markdown_profile(&mut text);
         if !self.warnings.is_empty() {
@@ -369,7 +378,11 @@ impl Optimization {
         }
         let _ = writeln!(text, "- the compiler found by name {}", self.matched.words());
         for (name, samples) in &self.matched.largest_unmatched {
-            let _ = writeln!(text, "  - missing: `{name}` ({})", counted(*samples, "sample", "samples"));
+            let _ = writeln!(
+                text,
+                "  - missing: `{name}` ({})",
+                counted(*samples, "sample", "samples")
+            );
         }
         if let Some(cause) = &self.matched.cause {
             let _ = writeln!(text, "  - likely cause: {cause}");

@@ -174,6 +174,7 @@ impl Wanted<'_> {
             prefix: Path::new(BUILD).join("layout"),
             own_directory: false,
             clone: false,
+            allow_empty: false,
             files: files.iter().map(Output::from).collect(),
             summary: None,
         };
@@ -228,6 +229,7 @@ fn profile(round: u8, recorded: &str) -> Step {
         binary: Input::from(&vmlinux(recorded)),
         emit: None,
         symbol_list: false,
+        allow_empty: false,
         profile: Output::from(&profile_file(round)),
         summary: None,
     };

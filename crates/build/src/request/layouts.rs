@@ -22,6 +22,15 @@ impl LayoutKind {
             LayoutKind::Preaggregated => &["_preaggregated.txt"],
         }
     }
+
+    /// The files of a prefix.
+    fn named(self, prefix: &Path) -> impl Iterator<Item = PathBuf> {
+        self.endings().iter().map(move |ending| {
+            let mut name = prefix.as_os_str().to_owned();
+            name.push(ending);
+            PathBuf::from(name)
+        })
+    }
 }
 
 /// Compute a layout.
@@ -39,6 +48,8 @@ pub struct Layout {
     pub own_directory: bool,
     /// Whether it may clone blocks along paths.
     pub clone: bool,
+    /// Whether the program may have no samples: the files are then empty.
+    pub allow_empty: bool,
     /// The files, one for each of [`LayoutKind`]'s endings.
     pub files: Vec<Output>,
     /// What the layout is worth, where that is wanted.
@@ -53,7 +64,8 @@ impl Layout {
             .with(&self.binary)
             .with("--prefix")
             .with(self.prefix.as_path())
-            .with_if(self.clone, "--clone");
+            .with_if(self.clone, "--clone")
+            .with_if(self.allow_empty, "--allow-empty");
         if self.kind == LayoutKind::Preaggregated {
             call = call.with_option("--emit", "preaggregated");
         }
@@ -62,12 +74,38 @@ impl Layout {
         }
         let directory = self.prefix.parent().filter(|_| self.own_directory);
         call.fresh_directories.extend(directory.map(Path::to_owned));
-        let made = self.kind.endings().iter().map(|ending| {
-            let mut name = self.prefix.clone().into_os_string();
-            name.push(ending);
-            PathBuf::from(name)
-        });
+        let made = self.kind.named(&self.prefix);
         call.collect = made.zip(self.files.iter().cloned()).collect();
+        call
+    }
+}
+
+/// Put the layouts of several images into one, for a build command that makes all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeLayouts {
+    /// What the names of the layouts' files begin with; some of them may be empty.
+    pub parts: Vec<PathBuf>,
+    /// What the names of the merged files begin with until they are whole: in a directory of this
+    /// request's own, which is emptied before.
+    pub prefix: PathBuf,
+    /// The files, one for each ending of [`LayoutKind::Propeller`].
+    pub files: Vec<Output>,
+    /// Which functions several images have.
+    pub found: Output,
+}
+
+impl MergeLayouts {
+    pub(super) fn call(&self) -> Call {
+        let mut call = Call::planish(["layout", "merge"])
+            .with_all(self.parts.iter().map(PathBuf::as_path))
+            .with("--prefix")
+            .with(self.prefix.as_path())
+            .with_json(&self.found);
+        let kind = LayoutKind::Propeller;
+        let read = self.parts.iter().flat_map(|part| kind.named(part).collect::<Vec<_>>());
+        call.reads = read.map(|path| Input::from(&path)).collect();
+        call.fresh_directories.extend(self.prefix.parent().map(Path::to_owned));
+        call.collect = kind.named(&self.prefix).zip(self.files.iter().cloned()).collect();
         call
     }
 }
@@ -81,6 +119,8 @@ pub struct LayoutVerify {
     pub binary: Input,
     /// Whether the layout may have cloned blocks.
     pub clone: bool,
+    /// Whether the program may have no samples, and so no layout.
+    pub allow_empty: bool,
     /// The program with the layout.
     pub new: Input,
     /// What was found.
@@ -94,6 +134,7 @@ impl LayoutVerify {
             .with("--binary")
             .with(&self.binary)
             .with_if(self.clone, "--clone")
+            .with_if(self.allow_empty, "--allow-empty")
             .with("--new")
             .with(&self.new)
             .with_json(&self.found);

@@ -1,6 +1,7 @@
 //! Which requests measure programs, and tell what all steps found?
 
 use crate::call::{Call, Input, Output, Word};
+use std::path::PathBuf;
 
 /// Measure programs against the first of them, on one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub struct Compare {
     pub ignore_output: bool,
     /// The programs, and whether the rest is worth measuring without it.
     pub programs: Vec<(Input, bool)>,
+    /// The libraries of the project that the programs run with, in all variants that must be there.
+    pub libraries: Vec<Input>,
+    /// Where each program finds its own libraries, from the program's directory.
+    pub library_path: Vec<PathBuf>,
     /// The command, `{bin}` standing for each program.
     pub command: Vec<String>,
     /// Every run.
@@ -41,9 +46,12 @@ impl Compare {
             .with_all(self.programs.iter().map(|(program, optional)| match optional {
                 true => Word::Optional(program.clone()),
                 false => Word::Input(program.clone()),
-            }))
-            .with("--")
-            .with_all(&self.command);
+            }));
+        for folder in &self.library_path {
+            call = call.with("--library-path").with(folder.as_path());
+        }
+        call = call.with("--").with_all(&self.command);
+        call.reads = self.libraries.clone();
         call.negative_is_fine = true;
         call.interactive = true;
         call

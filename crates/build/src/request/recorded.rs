@@ -4,6 +4,7 @@ use crate::call::{Call, Input, Output, Word};
 use crate::recording::StopBy;
 use crate::words::quoted;
 use record::Branches;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A command in words, `{bin}` standing for a program of the plan.
@@ -13,6 +14,30 @@ pub struct ProgramCommand {
     pub words: Vec<String>,
     /// The program; absent where the words name it themselves.
     pub program: Option<Input>,
+    /// The libraries of the project that it runs with.
+    pub libraries: Libraries,
+}
+
+/// The libraries of one variant of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Libraries {
+    /// Their files.
+    pub files: Vec<Input>,
+    /// `LD_LIBRARY_PATH` of what runs with them; absent where there are none.
+    pub path: Option<String>,
+}
+
+impl Libraries {
+    /// The variables that lead a program to them.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let path = self.path.iter();
+        path.map(|path| (crate::images::LIBRARY_PATH.to_owned(), path.clone())).collect()
+    }
+
+    fn add_to(&self, call: &mut Call) {
+        call.environment.extend(self.environment());
+        call.reads.extend(self.files.iter().cloned());
+    }
 }
 
 impl ProgramCommand {
@@ -29,6 +54,7 @@ impl ProgramCommand {
         call = call.with_all(words.map(|(word, bound)| naming(word, bound, self.program.as_ref())));
         // A command that does not name the program may run it nevertheless.
         call.reads.extend(self.program.clone().filter(|_| !self.names_program()));
+        self.libraries.add_to(&mut call);
         call
     }
 
@@ -103,7 +129,10 @@ impl TrainTime {
         for weight in &self.weights {
             call = call.with_option("--weight", weight);
         }
-        with_lines(call, &self.commands).with(Word::Stdout(self.decision.clone()))
+        let mut call = with_lines(call, &self.commands);
+        // All commands are of one variant.
+        self.commands.iter().take(1).for_each(|command| command.libraries.add_to(&mut call));
+        call.with(Word::Stdout(self.decision.clone()))
     }
 }
 
@@ -165,13 +194,22 @@ pub struct TrainRecord {
 
 impl TrainRecord {
     pub(super) fn call(&self) -> Call {
-        let call = Call::planish(["train", "record", "--by"]).with(&self.by);
-        let call = call.with("--binary").with(&self.binary).with("-o").with(&self.counts);
+        // All commands are of one variant.
+        let libraries = self.commands.first().map(|command| command.libraries.clone());
+        let libraries = libraries.unwrap_or_default();
+        let mut call = Call::planish(["train", "record", "--by"]).with(&self.by);
+        for binary in [&self.binary].into_iter().chain(&libraries.files) {
+            call = call.with("--binary").with(binary);
+        }
+        let call = call.with_if(!libraries.files.is_empty(), "--no-copies");
+        let call = call.with("-o").with(&self.counts);
         let call = call.with("--data").with(self.data.as_path()).with_if(self.paths, "--paths");
         let call = with_pace(call, "--period", self.pace);
         let call = with_stops(call, self.stop_by, None);
         let call = call.with("--program-output").with(self.program_output.as_path());
-        with_lines(call, &self.commands).with_json(&self.found)
+        let mut call = with_lines(call, &self.commands).with_json(&self.found);
+        call.environment.extend(libraries.environment());
+        call
     }
 }
 
@@ -280,6 +318,7 @@ mod tests {
             command: ProgramCommand {
                 words: ["{bin}", "-x={bin}", "y z"].map(str::to_owned).to_vec(),
                 program: Some(Input::from("app")),
+                libraries: Libraries::default(),
             },
         }
     }
@@ -302,6 +341,16 @@ mod tests {
             "planish record -o 'a b.data' --branches=hardware --whole --accept-losses -- ./app \
              -x=./app 'y z'"
         );
+    }
+
+    #[test]
+    fn libraries_are_read_and_named_by_the_environment() {
+        let libraries =
+            Libraries { files: vec![Input::from("lib/libapp.so")], path: Some("/src/lib".into()) };
+        let command = ProgramCommand { libraries, ..record().command };
+        let call = Record { command, ..record() }.call();
+        assert_eq!(call.environment["LD_LIBRARY_PATH"], "/src/lib");
+        assert_eq!(call.inputs(), ["lib/libapp.so", "app"].map(Path::new));
     }
 
     #[test]

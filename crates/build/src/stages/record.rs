@@ -6,8 +6,8 @@ use crate::call::{Input, Output};
 use crate::config;
 use crate::plan::{Measured, STATE_DIRECTORY};
 use crate::request::{
-    Aggregate, CountBranches, Pace, ProgramCommand, Record, Request, TrainRecord, TrainTime,
-    TryCommand,
+    Aggregate, CountBranches, Libraries, Pace, ProgramCommand, Record, Request, TrainRecord,
+    TrainTime, TryCommand,
 };
 use ::record::Branches;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,9 @@ const BUDGET: f64 = 100.0;
 impl Stages<'_> {
     /// Records a round's program on every training command, and counts.
     pub(super) fn record_all(&self, round: Round, program: &Path) -> Vec<Step> {
-        let commands: Vec<ProgramCommand> =
-            self.training.iter().map(|command| of_program(command, program)).collect();
+        let libraries = self.libraries(round.recorded());
+        let of = |command: &Vec<String>| of_program(command, program, &libraries);
+        let commands: Vec<ProgramCommand> = self.training.iter().map(of).collect();
         let steps = match self.config.record.branches {
             // The CPU's branches are recorded at full speed; how long that takes decides nothing.
             Branches::Hardware | Branches::None => self.record_each(round, program, commands),
@@ -48,6 +49,7 @@ impl Stages<'_> {
         let aggregate = Aggregate {
             recordings: recordings.collect(),
             binary: Input::from(program),
+            libraries: self.library_files(round.recorded()),
             weights: self.config.workload.weights.clone(),
             paths: self.wants_paths(round),
             counts: Output::from(&round.counts()),
@@ -137,10 +139,9 @@ impl Stages<'_> {
         let request = TryCommand {
             watched: Input::from(&self.files.base),
             program_output: program_output(&name),
-            command: of_program(command, &self.files.base),
+            command: of_program(command, &self.files.base, &self.libraries("base")),
         };
-        Step::new(name, Request::TryCommand(request))
-            .besides(paths(&self.config.evaluate.inputs))
+        Step::new(name, Request::TryCommand(request)).besides(paths(&self.config.evaluate.inputs))
     }
 
     /// Counts the branches that a program takes on an evaluation command.
@@ -151,7 +152,7 @@ impl Stages<'_> {
             data: Output::from(&counts.with_extension("data")),
             counts: Output::from(&counts),
             program_output: program_output(&name),
-            command: of_program(command, &program.path),
+            command: of_program(command, &program.path, &self.libraries(program.ending)),
         };
         // Not every machine has the emulator, and the measurement stands without it.
         Step::new(name, Request::CountBranches(request))
@@ -160,8 +161,9 @@ impl Stages<'_> {
     }
 }
 
-fn of_program(words: &[String], program: &Path) -> ProgramCommand {
-    ProgramCommand { words: words.to_vec(), program: Some(Input::from(program)) }
+fn of_program(words: &[String], program: &Path, libraries: &Libraries) -> ProgramCommand {
+    let libraries = libraries.clone();
+    ProgramCommand { words: words.to_vec(), program: Some(Input::from(program)), libraries }
 }
 
 /// Where what a step's recorded program prints goes.

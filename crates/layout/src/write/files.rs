@@ -29,10 +29,13 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// Those of [`FileKind::Propeller`]: cc profile, ld profile.
+    pub const PROPELLER_SUFFIXES: [&'static str; 2] = ["_cc_profile.txt", "_ld_profile.txt"];
+
     /// What the names of the files of this kind have after the prefix.
     pub fn suffixes(self) -> &'static [&'static str] {
         match self {
-            FileKind::Propeller => &["_cc_profile.txt", "_ld_profile.txt"],
+            FileKind::Propeller => &FileKind::PROPELLER_SUFFIXES,
             FileKind::SymbolOrder => &["_symbol_order.txt"],
             FileKind::SectionOrder => &["_section_order.txt"],
             FileKind::LinkerScript => &["_order.ld"],

@@ -7,12 +7,13 @@
 //! | section order | GNU ld, gold, for code of `-ffunction-sections` | [`sections`] |
 //! | fdata, pre-aggregated text | `llvm-bolt` | [`bolt`] |
 //!
-//! All of them return text, [`files`] all files of a kind; nothing here opens a file.
+//! [`merge`] puts the files of several images together. All of them return text, [`files`] all files of a kind; nothing here opens a file.
 
 pub mod bolt;
 pub mod cc;
 pub mod check;
 pub mod files;
+pub mod merge;
 pub mod order;
 pub mod read_cc;
 pub mod sections;

@@ -1,5 +1,6 @@
 //! `planish aggregate`: recordings to counts per image address.
 
+use super::copies;
 use super::inputs::{self, Selection};
 use super::weigh;
 use crate::cli::{FINE, Format, Global};
@@ -50,6 +51,10 @@ pub struct Args {
     /// blocks
     #[arg(long)]
     pub paths: bool,
+    /// Fail where a recorded program mapped another file of the name of a --binary: the system's
+    /// library, say, in place of the one that was just built
+    #[arg(long, requires = "binary")]
+    pub no_copies: bool,
     #[command(flatten)]
     pub selection: Selection,
 }
@@ -72,6 +77,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     } else {
         weigh_all(args, &images, selection, global)?
     };
+    if args.no_copies {
+        copies::refuse(&found, &images)?;
+    }
     if args.emit == Emit::Text {
         // Lines of text name each image once.
         let images = &mut found.counts.images;

@@ -62,6 +62,13 @@ struct VerifyArgs {
     /// The profile
     #[arg(long, value_name = "FILE")]
     profile: PathBuf,
+    /// The profile that the compiler was given, where that is one of several images [default: the
+    /// same]
+    #[arg(long, value_name = "FILE")]
+    used: Option<PathBuf>,
+    /// Take a profile without functions for what it is: of an image of which nothing was run
+    #[arg(long)]
+    allow_empty: bool,
     /// How to print what is found
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -100,7 +107,13 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
 fn verify(args: &VerifyArgs, global: &Global) -> anyhow::Result<u8> {
     let (base, opt) = (Image::open(&args.baseline)?, Image::open(&args.binary)?);
     let bytes = crate::input::read(&args.profile)?;
-    let found = Verified::of(&base, &opt, (&args.profile, &bytes), global.threads())?;
+    let nothing = args.allow_empty
+        && profile::format::read(&bytes).is_ok_and(|profile| profile.functions.is_empty());
+    let used = args.used.as_deref();
+    let found = match nothing {
+        true => Verified::without_samples(&base, &opt),
+        false => Verified::of(&base, &opt, (&args.profile, &bytes), used, global.threads())?,
+    };
     match args.format {
         Format::Json => output::print_json(&Form::first("planish-build-verify", &found))?,
         Format::Text => output::print(&(found.told() + "\n"))?,

@@ -4,6 +4,7 @@ pub mod aggregate;
 pub mod build;
 pub mod compare;
 pub mod compiler;
+mod copies;
 pub mod doctor;
 pub mod init;
 pub mod inputs;

@@ -5,7 +5,7 @@ use super::{INTERRUPTED, steps};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::{self, Stream, error_style};
 use anyhow::Context;
-use build::plan::{self, Files, STATE_DIRECTORY};
+use build::plan::{self, Files};
 use build::project::{Asking, Project};
 use build::state;
 use report::{Colour, Optimization};
@@ -88,8 +88,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
         Format::Text => {
             write!(out, "{}", report.terminal(Stream::Output.style()))?;
             writeln!(out, "  report: {}", at(&files.report_markdown).display())?;
-            let program = at(Path::new(STATE_DIRECTORY)).join(report.result());
-            writeln!(out, "  program: {}", program.display())?;
+            writeln!(out, "  program: {}", at(Path::new(report.result_path())).display())?;
         }
     }
     let compared = report.measurements.iter().flat_map(|m| &m.comparisons);

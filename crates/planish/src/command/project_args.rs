@@ -30,6 +30,10 @@ pub struct ProjectArgs {
     /// the project is named after]
     #[arg(long, value_name = "NAME")]
     pub program: Option<String>,
+    /// A shared library, or another executable, of the project that the program runs with: its path
+    /// below PLANISH_OUT. Repeat it for more
+    #[arg(long, value_name = "PATH")]
+    pub library: Vec<String>,
     /// Record the program on this; {bin} is the program. Repeat it for more
     #[arg(long, value_name = "COMMAND")]
     pub train: Vec<String>,
@@ -51,12 +55,15 @@ impl ProjectArgs {
             (self.autotools, Kind::Autotools),
             (self.make, Kind::Make),
         ];
+        // A list of JSON is one of TOML.
+        let libraries = serde_json::json!(self.library);
+        let libraries = (!self.library.is_empty()).then(|| format!("build.libraries={libraries}"));
         Said {
             kind: systems.into_iter().find_map(|(said, kind)| said.then_some(kind)),
             build: self.build.clone(),
             program: self.program.clone(),
             work: Work { train: self.train.clone(), evaluate: self.evaluate.clone() },
-            settings: self.set.clone(),
+            settings: libraries.into_iter().chain(self.set.iter().cloned()).collect(),
         }
     }
 }

@@ -121,7 +121,22 @@ fn rebuild(image: &Image, debug: Option<&DebugInfo<'_>>) -> &'static str {
     if rust { REBUILD_RUST } else { REBUILD }
 }
 
+/// Fewer counts say nothing of where an image runs.
+const FEW: u128 = 1000;
+
 impl AttributeError {
+    /// Whether the image hardly ran: what was counted in it is its start-up code, or its calls to
+    /// libraries, of which no source tells.
+    pub fn is_of_hardly_anything(&self) -> bool {
+        match self {
+            AttributeError::NoCounts { .. } => true,
+            AttributeError::Empty { counted, .. }
+            | AttributeError::FewMatched { counted, .. }
+            | AttributeError::FewProbed { counted, .. } => *counted < FEW,
+            _ => false,
+        }
+    }
+
     pub(super) fn no_counts(counts: &ImageCounts, branches: bool) -> AttributeError {
         let what = if branches { "branches" } else { "samples" };
         AttributeError::NoCounts { path: counts.path.clone(), what }

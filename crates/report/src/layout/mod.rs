@@ -87,6 +87,27 @@ pub struct LayoutSummary {
     pub files: Vec<(String, String)>,
 }
 
+/// What `planish layout merge` made of several layouts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MergedLayouts {
+    /// `planish-layout-merge`.
+    pub schema: String,
+    /// Version of this form.
+    pub version: u32,
+    /// Functions laid out.
+    pub functions: u64,
+    /// Functions of several layouts: name, the layout that was kept, the one that was left out.
+    pub shared: Vec<(String, String, String)>,
+}
+
+impl MergedLayouts {
+    /// As a value of this version.
+    pub fn of(functions: u64, shared: Vec<(String, String, String)>) -> MergedLayouts {
+        let schema = "planish-layout-merge".to_owned();
+        MergedLayouts { schema, version: VERSION, functions, shared }
+    }
+}
+
 /// Whether a layout is in a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerifyResult {

@@ -2,6 +2,7 @@
 
 use super::{Book, LayoutSummary, VERSION, Worth};
 use crate::{Evidence, counted};
+use image::Image;
 use layout::{Account, Observed, Plan, Totals, Unused};
 
 /// Percent of branches into the middle of blocks from which on the image is said to be another than
@@ -9,6 +10,19 @@ use layout::{Account, Observed, Plan, Totals, Unused};
 const DUBIOUS_PCT: f64 = 1.0;
 
 impl LayoutSummary {
+    /// Of an image in which nothing was counted.
+    pub fn nothing(image: &Image) -> LayoutSummary {
+        LayoutSummary {
+            schema: "planish-layout".to_owned(),
+            version: VERSION,
+            binary: image.path().display().to_string(),
+            build_id: image.build_id().map(ToString::to_string),
+            observed: "nothing".to_owned(),
+            evidence: Some(Evidence::nothing()),
+            ..LayoutSummary::default()
+        }
+    }
+
     /// The plan as a plain value, no file written yet.
     pub fn of(plan: &Plan) -> LayoutSummary {
         let (worth, build) = (&plan.worth, &plan.build);

@@ -41,6 +41,17 @@ impl LayoutView {
 }
 
 impl VerifyResult {
+    /// Of a program in which nothing was counted, so that it has no layout to have.
+    pub fn nothing(new: &Path) -> VerifyResult {
+        VerifyResult {
+            schema: "planish-layout-verify".to_owned(),
+            version: VERSION,
+            binary: new.display().to_string(),
+            applied: true,
+            ..VerifyResult::default()
+        }
+    }
+
     /// What was found in the program `binary`.
     pub fn of(found: &Verification, binary: &Path) -> VerifyResult {
         let first = found.deviations.iter();

@@ -81,6 +81,7 @@ fn report() -> Optimization {
             others: vec![],
         }],
         variants: vec![],
+        images: vec![],
         layout: None,
         stages: vec![Stage {
             name: "build".into(),

@@ -120,14 +120,16 @@ impl Objects {
 impl Optimization {
     /// Ending of the file of the program that all the steps led to.
     pub fn result(&self) -> &str {
+        self.result_path().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Its file, from the directory of planish.toml.
+    pub fn result_path(&self) -> &str {
         let own = |variant: &&Variant| matches!(variant.name.as_str(), "layout" | "opt2");
         let last =
             self.variants.iter().rfind(|v| v.name == "layout").or(self.variants.iter().rfind(own));
-        last.map_or(&self.build.opt, |variant| &variant.program)
-            .path
-            .rsplit('/')
-            .next()
-            .unwrap_or_default()
+        let program = last.map_or(&self.build.opt, |variant| &variant.program);
+        &program.path
     }
 
     /// The programs of the table of builds: what, program, flags.

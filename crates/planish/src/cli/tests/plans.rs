@@ -24,6 +24,9 @@ fn called(plan: &Plan) -> BTreeSet<String> {
     .collect()
 }
 
+/// Begins what asks for a project with libraries.
+const LIBRARIES: &str = "# libraries\n";
+
 #[test]
 fn every_step_of_optimize_is_a_command_that_planish_takes() {
     let tool = |name: &str| name.to_owned();
@@ -48,11 +51,17 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
             "[optimize]\nsteps = ['autofdo', 'autofdo', 'propeller']\nalso = ['bolt', 'pgo']\n",
         ),
         ("clang", "[optimize]\nsteps = ['autofdo', 'propeller']\nclone = false\n"),
+        ("gcc", LIBRARIES),
+        ("clang", &format!("{LIBRARIES}[optimize]\nsteps = ['autofdo', 'propeller']\n")),
     ] {
         let text = format!(
             "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = '{compiler}'\n[workload]\ntrain \
              = '{{bin}} -a'\n[evaluate]\ncommand = '{{bin}} b'\nignore_output = true\n{more}"
         );
+        let text = match more.starts_with(LIBRARIES) {
+            true => text.replace("'app'", "'bin/app'\nlibraries = ['lib/liba.so.1', 'libb.so']"),
+            false => text,
+        };
         let config = Config::parse(&text, Path::new("planish.toml")).expect("a configuration");
         assert_eq!(notes(&config, &tools, false), Vec::<String>::new());
         let plan = optimize(&config, &tools, Path::new("/src/app"), "planish.toml");
@@ -63,8 +72,10 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
         "buildverify",
         "compare",
         "layout",
+        "layoutmerge",
         "layoutverify",
         "profile",
+        "profilemerge",
         "record",
         "report",
         "trainrecord",

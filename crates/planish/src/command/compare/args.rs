@@ -26,6 +26,10 @@ pub struct What {
     /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
     #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
     pub objects: Vec<PathBuf>,
+    /// A directory with shared libraries that each binary is to run with, as it lies from the
+    /// directory of the binary: `../lib`. Repeat it for more
+    #[arg(long, value_name = "DIR", requires = "binaries", conflicts_with_all = ["layouts", "code_metrics"])]
+    pub library_path: Vec<PathBuf>,
     /// What to tell, and where.
     #[command(flatten)]
     pub output: Output,

@@ -5,6 +5,7 @@ mod args;
 mod bisect;
 mod check;
 mod code_metrics;
+mod libraries;
 mod project;
 pub mod tell;
 mod watch;
@@ -196,6 +197,7 @@ fn knows(file: &Recorded, wanted: &Metric) -> anyhow::Result<()> {
 fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     let settings = what.how.settings()?;
     let mut design = named::design(&what.binaries, &what.command, &settings)?;
+    libraries::lead(&mut design, &what.library_path)?;
     if let Some(count) = settings.layouts() {
         let archives = named::archives(&design, &what.objects)?;
         let folder = Path::new(STATE_DIRECTORY).join("layouts");

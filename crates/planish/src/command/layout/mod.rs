@@ -2,6 +2,7 @@
 //! are they applied, and what do they look like.
 
 mod args;
+mod merge;
 mod show;
 mod verify;
 
@@ -45,6 +46,8 @@ enum Tool {
     Verify(verify::Args),
     /// Show which pages of the text are executed, before and after, and how a function is laid out
     Show(show::Args),
+    /// Put the layouts of several images into one, for a build that makes all of them
+    Merge(merge::Args),
     /// Say what in a cc profile would stop clang, and what it would skip
     Check(verify::CheckArgs),
 }
@@ -54,6 +57,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.tool {
         Some(Tool::Verify(args)) => verify::run(&args, global),
         Some(Tool::Show(args)) => show::run(&args, global),
+        Some(Tool::Merge(args)) => merge::run(&args, global),
         Some(Tool::Check(args)) => verify::check(&args, global),
         None => make(&args.make, global),
     }
@@ -80,7 +84,12 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let ends = kinds.iter().flat_map(|kind| kind.suffixes());
     let outputs: Vec<PathBuf> = ends.map(|end| with_suffix(prefix, end)).collect();
     refuse_inputs(&args.from, &outputs)?;
-    let plan = from(&args.from, kinds.contains(&FileKind::Propeller), global)?;
+    let plan = match from(&args.from, kinds.contains(&FileKind::Propeller), global) {
+        Err(error) if args.from.allow_empty && is_uncounted(&error) => {
+            return empty(args, &outputs, global);
+        }
+        other => other?,
+    };
     let options = FileOptions {
         cc_version: if args.cc_version == 0 { CcVersion::V0 } else { CcVersion::V1 },
         verbose_comments: args.verbose_comments,
@@ -120,6 +129,34 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
                     );
                 }
             }
+        }
+        Format::Text => {}
+    }
+    Ok(FINE)
+}
+
+/// Whether nothing was counted in the binary.
+fn is_uncounted(error: &anyhow::Error) -> bool {
+    use layout::Error::{Counts, NoCounts, NothingHot};
+    let other = |error: &layout::Error| {
+        // Its start-up code alone, or its table of calls to libraries.
+        let nothing = matches!(error, NoCounts { .. } | NothingHot { .. });
+        nothing || matches!(error, Counts(counts::Error::OtherImage { .. }))
+    };
+    error.downcast_ref().is_some_and(other)
+}
+
+/// Writes the files of an image that was not run, and says so.
+fn empty(args: &MakeArgs, outputs: &[PathBuf], global: &Global) -> anyhow::Result<u8> {
+    let texts: Vec<(PathBuf, &str)> = outputs.iter().map(|path| (path.clone(), "")).collect();
+    beside::named::write_together(&texts)?;
+    let binary = args.from.binary.as_deref().unwrap_or(Path::new(""));
+    let summary = LayoutSummary::nothing(&Image::open(binary)?);
+    match args.format {
+        Format::Json => print_json(&summary)?,
+        Format::Text if !global.quiet => {
+            let binary = binary.display();
+            eprintln!("note: {binary}: nothing was counted in it; the layout's files are empty");
         }
         Format::Text => {}
     }

@@ -1,7 +1,7 @@
 //! `planish layout verify` and `check`: does a program have the layout, would a compiler take the
 //! file.
 
-use super::{Source, from};
+use super::{Source, from, is_uncounted};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::{print, print_json, screen};
 use anyhow::{Context, bail};
@@ -46,17 +46,22 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(new) = &args.new else {
         bail!("--new FILE is needed: the program that was linked with the layout")
     };
-    let plan = from(&args.from, !args.functions, global)?;
     let image = Image::open(new)?;
-    let map = image::blocks::read(&image)?;
-    let applied = if args.functions { Applied::Functions } else { Applied::Sections };
-    let found = verify(&plan.cfg, &plan.layout, &image, &map, applied, args.top)?;
-    let result = VerifyResult::of(&found, new);
+    let result = match from(&args.from, !args.functions, global) {
+        Err(error) if args.from.allow_empty && is_uncounted(&error) => VerifyResult::nothing(new),
+        plan => {
+            let plan = plan?;
+            let map = image::blocks::read(&image)?;
+            let applied = if args.functions { Applied::Functions } else { Applied::Sections };
+            let found = verify(&plan.cfg, &plan.layout, &image, &map, applied, args.top)?;
+            VerifyResult::of(&found, new)
+        }
+    };
     match args.format {
         Format::Json => print_json(&result)?,
         Format::Text => print(&report::layout::verification(&result, screen()))?,
     }
-    Ok(if found.is_applied() { FINE } else { NEGATIVE })
+    Ok(if result.applied { FINE } else { NEGATIVE })
 }
 
 /// Prints what is wrong with a cc profile; nothing where nothing is.

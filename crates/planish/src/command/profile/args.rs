@@ -152,6 +152,10 @@ pub struct MakeArgs {
     /// for cold (extbinary, gcov)
     #[arg(long)]
     pub symbol_list: bool,
+    /// Write an empty profile where nothing was counted in the binary, in place of an error: for
+    /// one of several images of a project
+    #[arg(long)]
+    pub allow_empty: bool,
     #[command(flatten)]
     pub storage: Storage,
     #[command(flatten)]

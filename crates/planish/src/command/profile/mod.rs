@@ -86,7 +86,12 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     }
     let image = Arc::clone(&recorded.image);
     let found = inputs::read_all(&args.inputs, &[Arc::clone(&image)], args.selection, global)?;
-    let counts = found.of(&image, args.first_input())?;
+    let counts = match found.of(&image, args.first_input()) {
+        Err(counts::Error::OtherImage { .. }) if args.allow_empty => {
+            return empty(args, &image, output, global);
+        }
+        other => other?,
+    };
     if let Some(package) = &args.dwp
         && Image::open(package)?.section_by_name(".debug_cu_index").is_none()
     {
@@ -110,9 +115,15 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     {
         eprintln!("note: the binary has pseudo probes, but {why}, so lines are counted");
     }
-    let (mut profile, report) = match counting {
-        Counting::Probes(probes) => attribute_probes(&image, &probes, counts, &options)?,
-        _ => attribute(&image, &debug, counts, &options)?,
+    let attributed = match counting {
+        Counting::Probes(probes) => attribute_probes(&image, &probes, counts, &options),
+        _ => attribute(&image, &debug, counts, &options),
+    };
+    let (mut profile, report) = match attributed {
+        Err(error) if args.allow_empty && error.is_of_hardly_anything() => {
+            return empty(args, &image, output, global);
+        }
+        other => other?,
     };
     profile.provenance = recorded.provenance;
     let main = debug.main_unit(global.threads()).unwrap_or_default();
@@ -136,6 +147,20 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             eprintln!("warning: {warning}");
         }
         print_made(args, (&image, main.language), &report, profile.functions.len(), global);
+    }
+    Ok(FINE)
+}
+
+/// Writes the profile of an image that was not run, and says so.
+fn empty(args: &MakeArgs, image: &Image, output: &Path, global: &Global) -> anyhow::Result<u8> {
+    let profile = SampleProfile::default();
+    write(args, &profile, output)?;
+    if args.format == Format::Json {
+        output::print_json(&tell::made_json(&profile, &report::Evidence::nothing(), output))?;
+    }
+    if !global.quiet {
+        let image = image.path().display();
+        eprintln!("note: {image}: no sample hit its functions; the profile is empty");
     }
     Ok(FINE)
 }

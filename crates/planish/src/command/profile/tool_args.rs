@@ -47,6 +47,9 @@ pub struct MergeArgs {
     /// A profile that counts WEIGHT times
     #[arg(long, value_name = "WEIGHT,PROFILE", value_parser = weighted)]
     pub weighted_input: Vec<(u64, PathBuf)>,
+    /// Take profiles without functions for what they are, as long as one has some
+    #[arg(long)]
+    pub allow_empty: bool,
     /// How to write the sum
     #[command(flatten)]
     pub write: WriteArgs,

@@ -45,15 +45,21 @@ pub fn run(tool: Tool, global: &Global) -> anyhow::Result<u8> {
 
 /// Reads a profile and says in which format it was.
 pub(super) fn read(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
+    let (profile, format) = read_any(path)?;
+    if profile.functions.is_empty() {
+        bail!("{}: {}", path.display(), profile::Error::Empty);
+    }
+    Ok((profile, format))
+}
+
+/// The same of a profile that may have no functions.
+fn read_any(path: &Path) -> anyhow::Result<(SampleProfile, format::Format)> {
     let bytes = if path == Path::new("-") {
         crate::input::read_standard()?
     } else {
         crate::input::read(path)?
     };
     let profile = format::read(&bytes).with_context(|| path.display().to_string())?;
-    if profile.functions.is_empty() {
-        bail!("{}: {}", path.display(), profile::Error::Empty);
-    }
     let format = format::detect(&bytes).unwrap_or(format::Format::Text);
     Ok((profile, format))
 }
@@ -149,12 +155,15 @@ fn merge(args: &MergeArgs, global: &Global) -> anyhow::Result<u8> {
     )?;
     let mut merged = SampleProfile::default();
     let mut report = MergeReport::default();
+    let read = if args.allow_empty { read_any } else { read };
     let mut profiles =
         inputs.iter().map(|(_, path)| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let format = profiles.first().map(|(_, format)| *format);
     meet_by_hash(profiles.iter_mut().map(|(profile, _)| profile));
     let names = inputs.iter().map(|(_, path)| path.display().to_string());
-    operations::refuse_mixture(profiles.iter().map(|(profile, _)| profile).zip(names))?;
+    // What is empty is of no kind.
+    let some = profiles.iter().map(|(profile, _)| profile).zip(names);
+    operations::refuse_mixture(some.filter(|(profile, _)| !profile.functions.is_empty()))?;
     for ((profile, _), (weight, _)) in profiles.iter().zip(&inputs) {
         operations::add_profile(&mut merged, profile, *weight, &mut report);
     }

@@ -2,7 +2,7 @@
 
 use crate::cli::{FINE, Format, Global};
 use crate::command::inputs::{self, Selection};
-use crate::command::{INTERRUPTED, aggregate, weigh};
+use crate::command::{INTERRUPTED, aggregate, copies, weigh};
 use crate::output;
 use anyhow::{Context, bail};
 use build::kept_rounds::{self, KeptRounds};
@@ -11,6 +11,7 @@ use build::request::Pace;
 use build::rounds::{Found, Round};
 use build::training::{Settings, Training};
 use build::{Request, split_words};
+use counts::ImageCounts;
 use counts::aggregate::Aggregated;
 use counts::evidence::Evidence;
 use image::Image;
@@ -24,9 +25,12 @@ pub struct Args {
     /// What `planish train time` printed
     #[arg(long, value_name = "FILE")]
     by: PathBuf,
-    /// The program that is recorded
-    #[arg(long, value_name = "FILE")]
-    binary: PathBuf,
+    /// The program that is recorded; repeat it for the libraries that run with it
+    #[arg(long, required = true, value_name = "FILE")]
+    binary: Vec<PathBuf>,
+    /// Refuse recordings in which other copies of these files ran
+    #[arg(long)]
+    no_copies: bool,
     /// Where to write the counts
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -71,7 +75,7 @@ struct Recorder<'a> {
     /// Every command in words.
     commands: Vec<Vec<String>>,
     planish: PathBuf,
-    image: Arc<Image>,
+    images: Vec<Arc<Image>>,
     stop: Arc<AtomicBool>,
     global: &'a Global,
 }
@@ -88,7 +92,7 @@ struct Sum {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let image = Arc::new(Image::open(&args.binary)?);
+    let images = inputs::open_images(&args.binary)?;
     let training = Training::read(&args.by)?;
     let timed: Vec<&str> = training.commands.iter().map(|one| one.command.as_str()).collect();
     if timed != args.command {
@@ -111,7 +115,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         settings,
         commands: commands.collect::<anyhow::Result<_>>()?,
         planish: std::env::current_exe().context("cannot find this executable")?,
-        image,
+        images,
         stop: crate::command::compare::stop_flag()?,
         global,
     };
@@ -208,7 +212,11 @@ impl Recorder<'_> {
     fn count(&self, recording: &Path) -> anyhow::Result<Aggregated> {
         let selection =
             Selection { dedup: None, pid: None, allow_few: true, paths: self.args.paths };
-        inputs::read(recording, &[Arc::clone(&self.image)], selection, self.global)
+        let found = inputs::read(recording, &self.images, selection, self.global)?;
+        if self.args.no_copies {
+            copies::refuse(&found, &self.images)?;
+        }
+        Ok(found)
     }
 
     /// Adds up what each command gave, with its weight.
@@ -220,8 +228,13 @@ impl Recorder<'_> {
         let named = first.map(|&round| self.name(&self.args.data, round, 0, "data"));
         let named = named.unwrap_or_else(|| self.args.data.clone());
         counts::refuse_too_few(&all, &[named.clone()])?;
-        let evidence = Evidence::of(all.of(&self.image, &named)?, &self.image);
-        Ok(Sum { all, parts, factors, found: Found::from(&evidence) })
+        let of = |image: &Arc<Image>| Some(Evidence::of(counted(&all, image)?, image));
+        let evidence: Vec<Evidence> = self.images.iter().filter_map(of).collect();
+        if let (true, Some(image)) = (evidence.is_empty(), self.images.first()) {
+            all.of(image, &named)?;
+        }
+        let found = Found::of_images(&evidence);
+        Ok(Sum { all, parts, factors, found })
     }
 
     /// Writes the counts and tells what they rest on.
@@ -245,6 +258,11 @@ impl Recorder<'_> {
 
 /// Lines shown of what a program that failed printed.
 const LAST_LINES: usize = 15;
+
+/// The counts of an image, where any of it ran.
+fn counted<'c>(all: &'c Aggregated, image: &Image) -> Option<&'c ImageCounts> {
+    all.counts.find(image.build_id(), &image.path().to_string_lossy())
+}
 
 fn empty() -> Aggregated {
     counts::Counts::default().into()

@@ -13,9 +13,11 @@ impl Recorder<'_> {
     /// The rounds that an earlier call recorded; else what is left of others is removed.
     pub(super) fn kept(&self) -> anyhow::Result<KeptRounds> {
         let args = self.args;
-        let asked = format!("{:?} {:?} {:?}", self.training, self.settings, args.paths);
-        let mut kept = KeptRounds::of(&args.data, &asked, &args.binary)
-            .with_context(|| args.binary.display().to_string())?;
+        let builds: Vec<_> = self.images.iter().map(|image| image.build_id()).collect();
+        let asked = format!("{:?} {:?} {:?} {builds:?}", self.training, self.settings, args.paths);
+        let program = args.binary.first().cloned().unwrap_or_default();
+        let mut kept = KeptRounds::of(&args.data, &asked, &program)
+            .with_context(|| program.display().to_string())?;
         let rounds = kept_rounds::counting(kept.rounds());
         let commands = 0..self.commands.len();
         let whole = rounds.iter().all(|round| {

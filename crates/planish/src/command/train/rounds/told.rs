@@ -44,9 +44,9 @@ impl Recorder<'_> {
         }
     }
 
-    /// Branches of the program that a command gave, as they were recorded.
+    /// Branches of the program and its libraries that a command gave, as they were recorded.
     fn executions(&self, part: &Aggregated) -> u128 {
-        let name = self.args.binary.to_string_lossy();
-        part.counts.find(self.image.build_id(), &name).map_or(0, |counts| counts.branch_total())
+        let own = self.images.iter().filter_map(|image| super::counted(part, image));
+        own.map(|counts| counts.branch_total()).sum()
     }
 }
