@@ -6,7 +6,7 @@
 //! the directories besides, since build systems also write absolute paths into programs.
 
 use crate::config::Build;
-use crate::plan::STATE_DIRECTORY;
+use crate::files::STATE_DIRECTORY;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 

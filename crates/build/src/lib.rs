@@ -19,6 +19,7 @@ pub mod config;
 mod configure;
 pub mod error;
 pub mod execute;
+mod files;
 pub mod flags;
 pub mod images;
 pub mod kept_rounds;

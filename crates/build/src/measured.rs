@@ -1,23 +1,9 @@
 //! Which programs does a plan measure, and what of the configuration has no effect here?
 
 use crate::config::{Compiler, Config};
+use crate::files::{Files, Measured};
 use crate::optimization::Alternative;
-use crate::plan::Files;
 use crate::toolchain::Toolchain;
-use std::path::PathBuf;
-
-/// A program that a plan measures.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measured {
-    /// Its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`, `pgo-bolt`.
-    pub ending: &'static str,
-    /// Its file.
-    pub path: PathBuf,
-    /// Name of the step that makes it.
-    pub step: &'static str,
-    /// True when the rest is worth measuring without it.
-    pub optional: bool,
-}
 
 /// The programs that are measured, the base first, and those that cannot be made here, each with
 /// the reason.

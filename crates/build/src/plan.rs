@@ -1,175 +1,17 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
-use crate::config::{Compiler, Config};
-use crate::images::{self, ProjectImage};
-pub use crate::measured::{Measured, notes, programs};
+use crate::config::Config;
+use crate::files::Round;
+pub use crate::files::{
+    Files, Measured, STATE_DIRECTORY, last, last_profile, last_summary, last_verify,
+};
+pub use crate::measured::{notes, programs};
 use crate::optimization::Stage;
-use crate::stages::{Round, Stages};
+use crate::stages::Stages;
 use crate::target::{Knowledge, Target};
 use crate::toolchain::Toolchain;
-use crate::{Error, Plan, Step, shared_names};
-use std::path::{Path, PathBuf};
-
-/// Where everything goes that planish makes, beside planish.toml.
-pub const STATE_DIRECTORY: &str = ".planish";
-/// In there: what the relink did with each object.
-pub(crate) const OBJECTS_LOG: &str = "relink.objects";
-
-/// Names of the files a plan makes, relative to the directory of planish.toml.
-#[derive(Clone, Debug)]
-pub struct Files {
-    /// The directory handed to all builds as PLANISH_OUT.
-    ///
-    /// One directory for all: names of static functions hold a hash of the source path, so a
-    /// generated source file in a directory of another name would lose its profile.
-    pub out: PathBuf,
-    /// The baseline program.
-    pub base: PathBuf,
-    /// The program rebuilt with its profile.
-    pub opt: PathBuf,
-    /// Counts per image address.
-    pub counts: PathBuf,
-    /// How the training was timed, where it was.
-    pub training: PathBuf,
-    /// What each recording gave to the counts.
-    pub counted: PathBuf,
-    /// The profile for the compiler.
-    pub profile: PathBuf,
-    /// What the profile rests on.
-    pub profile_summary: PathBuf,
-    /// What the check of the rebuild found.
-    pub verify: PathBuf,
-    /// What the layout is worth.
-    pub layout: PathBuf,
-    /// What the relink did with each object.
-    pub objects: PathBuf,
-    /// What the check of the relink found.
-    pub layout_verify: PathBuf,
-    /// The report for people.
-    pub report_markdown: PathBuf,
-    /// The report for programs.
-    pub report_json: PathBuf,
-    /// Evaluation commands.
-    pub evaluations: usize,
-    /// Name of the program.
-    pub name: String,
-    /// The libraries of the project, and where the variants have them.
-    build: crate::config::Build,
-}
-
-impl Files {
-    /// The names for a configuration.
-    pub fn of(config: &Config) -> Files {
-        let folder = Path::new(STATE_DIRECTORY);
-        let name = Path::new(&config.build.binary)
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let suffix = if config.build.compiler == Compiler::Gcc { "gcov" } else { "afdo" };
-        Files {
-            out: folder.join("build"),
-            base: images::program(&config.build, "base"),
-            opt: images::program(&config.build, "opt"),
-            counts: folder.join("run.counts"),
-            training: Round::FIRST.training(),
-            counted: Round::FIRST.counted(),
-            profile: folder.join(format!("{name}.{suffix}")),
-            profile_summary: folder.join("profile.json"),
-            verify: folder.join("verify.json"),
-            layout: folder.join("layout.json"),
-            objects: folder.join(OBJECTS_LOG),
-            layout_verify: folder.join("layout-verify.json"),
-            report_markdown: folder.join("report.md"),
-            report_json: folder.join("report.json"),
-            evaluations: config.evaluate.command.all().len(),
-            name,
-            build: config.build.clone(),
-        }
-    }
-
-    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`, `pgo-bolt`.
-    pub fn program(&self, ending: &str) -> PathBuf {
-        images::program(&self.build, ending)
-    }
-
-    /// An image of a variant, by the variant's ending.
-    pub fn image(&self, ending: &str, image: &ProjectImage) -> PathBuf {
-        images::kept(&self.build, ending, image)
-    }
-
-    /// The file of one image, given that of the program: `verify.json` becomes
-    /// `libapp.so.verify.json`.
-    pub fn of_image(&self, image: &ProjectImage, of_program: &Path) -> PathBuf {
-        if image.is_program {
-            return of_program.to_owned();
-        }
-        let name = of_program.file_name().unwrap_or_default().to_string_lossy();
-        of_program.with_file_name(format!("{}.{name}", image.name))
-    }
-
-    /// What the names of the layout's two files begin with.
-    pub fn layout_prefix(&self) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(&self.name)
-    }
-
-    /// The profile of one image alone; that of all where there is only the program.
-    pub fn profile_of(&self, image: &ProjectImage) -> PathBuf {
-        match self.build.libraries.is_empty() {
-            true => self.profile.clone(),
-            false => shared_names::part(&self.profile, &image.name),
-        }
-    }
-
-    /// Which functions several images have, where layouts were merged.
-    pub fn merged_layouts(&self) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join("merged-layouts.json")
-    }
-
-    /// The recording of the n-th training command.
-    pub fn recording(&self, n: usize) -> PathBuf {
-        Round::FIRST.recording(n)
-    }
-
-    /// The comparison on the n-th evaluation command, as JSON.
-    pub fn comparison(&self, n: usize) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(format!("compare-{}.json", n + 1))
-    }
-
-    /// The raw runs of the n-th comparison.
-    pub fn runs(&self, n: usize) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(format!("runs-{}.jsonl", n + 1))
-    }
-
-    /// Taken branches of a program (by its ending) on the n-th evaluation command.
-    pub fn branches(&self, which: &str, n: usize) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(format!("branches-{which}-{}.json", n + 1))
-    }
-}
-
-/// The profile that the last rebuild of [`optimize`] uses.
-pub fn last_profile(config: &Config) -> PathBuf {
-    last_round(config).named(&Files::of(config).profile)
-}
-
-/// What the last profile of [`optimize`] rests on.
-pub fn last_summary(config: &Config) -> PathBuf {
-    last_round(config).named(&Files::of(config).profile_summary)
-}
-
-/// What the check of the last rebuild of [`optimize`] found.
-pub fn last_verify(config: &Config) -> PathBuf {
-    last_round(config).named(&Files::of(config).verify)
-}
-
-/// The file of the last round, given that of the first.
-pub fn last(config: &Config, first: &Path) -> PathBuf {
-    last_round(config).named(first)
-}
-
-pub(crate) fn last_round(config: &Config) -> Round {
-    Round { number: config.optimize.profile_rounds() }
-}
+use crate::{Error, Plan, Step};
+use std::path::Path;
 
 /// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count
 /// branches, report.
@@ -242,13 +84,10 @@ pub fn optimize(
     Ok(Plan { steps })
 }
 
-pub(crate) fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn plan(text: &str) -> Plan {
         let config = Config::parse(text, Path::new("planish.toml")).unwrap();

@@ -6,8 +6,8 @@ mod record;
 
 use crate::call::{Input, Output, Word};
 use crate::config::{Command, Compiler, Config};
-use crate::plan::{
-    Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
+use crate::files::{
+    Files, Measured, Round, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
 };
 use crate::request::{
     Bolt, Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
@@ -17,76 +17,6 @@ use crate::toolchain::Toolchain;
 use crate::words::quoted;
 use crate::{Error, Step};
 use std::path::{Path, PathBuf};
-
-/// Which program is recorded: 1 the baseline, then what the round before made. The program that was
-/// rebuilt with its own counters stands beside them ([`Round::COUNTED`]).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Round {
-    /// From 1; 0 is [`Round::COUNTED`].
-    pub number: usize,
-}
-
-impl Round {
-    pub(crate) const FIRST: Round = Round { number: 1 };
-    pub(crate) const COUNTED: Round = Round { number: 0 };
-
-    pub(crate) fn next(self) -> Round {
-        Round { number: self.number + 1 }
-    }
-
-    /// The ending of the program that is recorded.
-    pub(crate) fn recorded(self) -> &'static str {
-        match self.number {
-            0 => "pgo",
-            1 => "base",
-            2 => "opt",
-            _ => "opt2",
-        }
-    }
-
-    /// The ending of the program that a rebuild with its profile makes.
-    fn rebuilt(self) -> &'static str {
-        Round::next(self).recorded()
-    }
-
-    /// Begins the names of its steps of observation.
-    pub(crate) fn prefix(self) -> String {
-        if self == Round::FIRST { String::new() } else { format!("{}-", self.recorded()) }
-    }
-
-    /// Begins the names of its steps of rebuilding.
-    fn ordinal(self) -> &'static str {
-        if self == Round::FIRST { "" } else { "second-" }
-    }
-
-    /// The name of a file of its rebuild, given that of the first round.
-    pub(crate) fn named(self, first: &Path) -> PathBuf {
-        let name = first.file_name().unwrap_or_default().to_string_lossy();
-        first.with_file_name(format!("{}{name}", self.ordinal()))
-    }
-
-    pub(crate) fn file(self, name: &str) -> PathBuf {
-        Path::new(STATE_DIRECTORY).join(format!("{}{name}", self.prefix()))
-    }
-
-    pub(crate) fn recording(self, n: usize) -> PathBuf {
-        self.file(&format!("train-{}.data", n + 1))
-    }
-
-    /// How its training was timed.
-    pub(crate) fn training(self) -> PathBuf {
-        self.file("training.json")
-    }
-
-    /// What each of its recordings gave to the counts.
-    pub(crate) fn counted(self) -> PathBuf {
-        self.file("counted.json")
-    }
-
-    fn counts(self) -> PathBuf {
-        self.file("run.counts")
-    }
-}
 
 /// Makes steps.
 pub(crate) struct Stages<'a> {

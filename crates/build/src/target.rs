@@ -4,9 +4,9 @@
 use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Config};
 use crate::configure;
+use crate::files::{OBJECTS_LOG, STATE_DIRECTORY, text};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
-use crate::plan::{OBJECTS_LOG, STATE_DIRECTORY, text};
 use crate::request::{BuildCommand, Request};
 use crate::toolchain::Toolchain;
 use crate::{Error, Rust, Step};

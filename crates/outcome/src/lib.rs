@@ -43,12 +43,8 @@ impl Finished<'_> {
         // With two rounds the profile that counts is the second one.
         let last: Verified = read_json(&at(&plan::last_verify(&self.project.config)))?;
         let profile = plan::last_profile(&self.project.config);
-        let summary: serde_json::Value = read_json(&at(&plan::last_summary(&self.project.config)))?;
-        let evidence: report::Evidence =
-            serde_json::from_value(summary.get("evidence").cloned().unwrap_or_default())
-                .map_err(|e| json_error(&at(&plan::last_summary(&self.project.config)), e))?;
+        let evidence = self.evidence()?;
         let (measured, _) = plan::programs(&self.project.config, &self.project.tools);
-        let notes = plan::notes(&self.project.config, &self.project.tools, self.project.rust.used);
         // Baseline and rebuild are told apart; a program of an optional step may not be there.
         let others: Vec<&Measured> = measured
             .iter()
@@ -137,7 +133,7 @@ impl Finished<'_> {
                 .into_iter()
                 .chain(self.image_warnings(&files, &images)?)
                 .chain(self.warnings(&verified))
-                .chain(notes)
+                .chain(self.notes())
                 .collect(),
             variants: others.iter().map(|other| self.variant(other)).collect::<Result<_, _>>()?,
             layout: self
@@ -155,6 +151,19 @@ impl Finished<'_> {
             branches,
             stages: self.stages()?,
         })
+    }
+
+    /// What the profile of the program rests on.
+    fn evidence(&self) -> Result<report::Evidence, Error> {
+        let path = self.project.directory.join(plan::last_summary(&self.project.config));
+        let summary: serde_json::Value = read_json(&path)?;
+        serde_json::from_value(summary.get("evidence").cloned().unwrap_or_default())
+            .map_err(|error| json_error(&path, error))
+    }
+
+    /// What of the configuration has no effect, or could not be made.
+    fn notes(&self) -> Vec<String> {
+        plan::notes(&self.project.config, &self.project.tools, self.project.rust.used)
     }
 
     /// The program with the layout beside the one with the profile alone, from the runs of evaluation

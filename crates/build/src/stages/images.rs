@@ -1,12 +1,12 @@
 //! The steps that are done once for each image of a project: profile, layout and their checks; and
 //! those that put what they made together, since one build command makes all images.
 
-use super::{Round, Stages};
+use super::Stages;
 use crate::Step;
 use crate::call::{Input, Output};
 use crate::config::Compiler;
+use crate::files::{Round, STATE_DIRECTORY};
 use crate::images::{self, LIBRARY_PATH, ProjectImage};
-use crate::plan::STATE_DIRECTORY;
 use crate::request::{
     Layout, LayoutKind, LayoutVerify, Libraries, MergeLayouts, MergeProfiles, Profile, Request,
     Verify,
@@ -154,7 +154,7 @@ impl Stages<'_> {
 
     /// What the report reads of each library.
     pub(super) fn found_of_libraries(&self) -> Vec<PathBuf> {
-        let (files, last) = (self.files, crate::plan::last_round(self.config));
+        let (files, last) = (self.files, crate::files::last_round(self.config));
         let mut found = Vec::new();
         for image in images::libraries(&self.config.build) {
             let mut of = |path: &Path| found.push(files.of_image(&image, path));

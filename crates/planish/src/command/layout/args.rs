@@ -72,10 +72,6 @@ pub struct Source {
     /// Bytes of all clones, in percent of the bytes of executed blocks
     #[arg(long, value_name = "PERCENT", default_value_t = layout::CloneParams::default().budget_pct, requires = "clones", value_parser = percent)]
     pub clone_budget: f64,
-    /// Take a binary in which nothing was counted for what it is, in place of an error: its files
-    /// are empty, and it has its layout. For one of several images of a project
-    #[arg(long)]
-    pub allow_empty: bool,
     #[command(flatten)]
     pub selection: Selection,
 }
@@ -100,6 +96,10 @@ pub struct MakeArgs {
     /// Write scores and edges as comments into the cc profile
     #[arg(long)]
     pub verbose_comments: bool,
+    /// Write empty files for a binary in which nothing was counted, in place of an error: for one
+    /// of several images of a project
+    #[arg(long)]
+    pub allow_empty: bool,
     /// How to print the summary
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -85,7 +85,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let outputs: Vec<PathBuf> = ends.map(|end| with_suffix(prefix, end)).collect();
     refuse_inputs(&args.from, &outputs)?;
     let plan = match from(&args.from, kinds.contains(&FileKind::Propeller), global) {
-        Err(error) if args.from.allow_empty && is_uncounted(&error) => {
+        Err(error) if args.allow_empty && is_uncounted(&error) => {
             return empty(args, &outputs, global);
         }
         other => other?,

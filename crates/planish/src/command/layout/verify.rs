@@ -19,6 +19,10 @@ pub struct Args {
     /// The program that was compiled or linked with the layout
     #[arg(long, required = true, value_name = "FILE")]
     pub new: Option<PathBuf>,
+    /// Take a binary in which nothing was counted for laid out, in place of an error: for one of
+    /// several images of a project
+    #[arg(long)]
+    pub allow_empty: bool,
     /// Functions were ordered, their blocks were not (symbol and section orders)
     #[arg(long)]
     pub functions: bool,
@@ -48,7 +52,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     let image = Image::open(new)?;
     let result = match from(&args.from, !args.functions, global) {
-        Err(error) if args.from.allow_empty && is_uncounted(&error) => VerifyResult::nothing(new),
+        Err(error) if args.allow_empty && is_uncounted(&error) => VerifyResult::nothing(new),
         plan => {
             let plan = plan?;
             let map = image::blocks::read(&image)?;

@@ -97,11 +97,8 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     {
         bail!("{}: expected a DWARF package, found no .debug_cu_index in it", package.display());
     }
-    let options = AttributeOptions {
-        threads: global.threads(),
-        symbol_list: args.symbol_list,
-        ..AttributeOptions::default()
-    };
+    let (threads, symbol_list) = (global.threads(), args.symbol_list);
+    let options = AttributeOptions { threads, symbol_list, ..AttributeOptions::default() };
     let debug = DebugInfo::load(&image, &search)?;
     if args.probes == ProbeUse::Use && !args.emit.has_probes() {
         bail!(
