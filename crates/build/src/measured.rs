@@ -37,9 +37,7 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
         let missing = match alternative {
             Alternative::Pgo => without_counters(config, tools),
             Alternative::Bolt => without_bolt(tools),
-            Alternative::PgoBolt => {
-                without_counters(config, tools).or_else(|| without_bolt(tools))
-            }
+            Alternative::PgoBolt => without_counters(config, tools).or_else(|| without_bolt(tools)),
         };
         let step = match alternative {
             Alternative::Pgo => "pgo-rebuild",

@@ -1,5 +1,6 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
+pub use crate::STATE_DIRECTORY;
 use crate::config::{Compiler, Config};
 pub use crate::measured::{Measured, notes, programs};
 use crate::optimization::Stage;
@@ -9,8 +10,6 @@ use crate::toolchain::Toolchain;
 use crate::{Error, Plan, Step};
 use std::path::{Path, PathBuf};
 
-/// Where everything goes that planish makes, beside planish.toml.
-pub const STATE_DIRECTORY: &str = ".planish";
 /// In there: what the relink did with each object.
 pub(crate) const OBJECTS_LOG: &str = "relink.objects";
 

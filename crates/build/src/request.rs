@@ -14,7 +14,9 @@ use kernels::KernelRequest;
 pub use layouts::{Bolt, Layout, LayoutKind, LayoutVerify, MergeCounters};
 pub use measured::{Compare, Report};
 pub(crate) use recorded::bound;
-pub use recorded::{CountBranches, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime, TryCommand};
+pub use recorded::{
+    CountBranches, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime, TryCommand,
+};
 
 use crate::call::Call;
 

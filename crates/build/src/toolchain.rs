@@ -67,9 +67,10 @@ impl Toolchain {
             if !compiler.contains(|c: char| c == '/' || c.is_whitespace()) && !has(compiler) {
                 return Err(Error::NoTool {
                     tool: compiler.clone(),
-                    next: "install it, or name one that is there in [build] (`planish doctor` lists \
+                    next:
+                        "install it, or name one that is there in [build] (`planish doctor` lists \
                            them)"
-                        .into(),
+                            .into(),
                 });
             }
         }

@@ -180,12 +180,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-const LAYOUT: [&str; 4] = [
-    "--set",
-    "optimize.steps=['autofdo','propeller']",
-    "--set",
-    "record.count_branches=false",
-];
+const LAYOUT: [&str; 4] =
+    ["--set", "optimize.steps=['autofdo','propeller']", "--set", "record.count_branches=false"];
 
 /// Neither compiler nor linker were asked for LTO by planish.
 fn is_laid_out(report: &serde_json::Value) {
@@ -228,7 +224,10 @@ fn full_lto_is_laid_out_and_a_build_that_loses_the_linkers_flags_is_refused_befo
     let refused = lost.planish(&[&words[..], &LAYOUT[..]].concat());
     let said = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("no map of its basic blocks") && said.contains("PLANISH_LDFLAGS"), "{said}");
+    assert!(
+        said.contains("no map of its basic blocks") && said.contains("PLANISH_LDFLAGS"),
+        "{said}"
+    );
     assert!(!said.contains("record-1"), "{said}");
 }
 

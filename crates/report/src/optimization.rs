@@ -358,7 +358,11 @@ impl Optimization {
         }
         let _ = writeln!(text, "- the compiler found by name {}", self.matched.words());
         for (name, samples) in &self.matched.largest_unmatched {
-            let _ = writeln!(text, "  - missing: `{name}` ({})", counted(*samples, "sample", "samples"));
+            let _ = writeln!(
+                text,
+                "  - missing: `{name}` ({})",
+                counted(*samples, "sample", "samples")
+            );
         }
         if let Some(cause) = &self.matched.cause {
             let _ = writeln!(text, "  - likely cause: {cause}");

@@ -100,8 +100,7 @@ impl Stages<'_> {
             program_output: program_output(&name),
             command: of_program(command, &self.files.base),
         };
-        Step::new(name, Request::TryCommand(request))
-            .besides(paths(&self.config.evaluate.inputs))
+        Step::new(name, Request::TryCommand(request)).besides(paths(&self.config.evaluate.inputs))
     }
 
     /// Counts the branches that a program takes on an evaluation command.
