@@ -14,7 +14,7 @@ prepare() {
   mkdir -p "$at/prefix/lib"
   ln -sfn "$at/source/Lib" "$at/prefix/lib/python3.11"
   # `*static*`: into the program itself.
-  printf '%s\n' '*static*' 'array arraymodule.c' 'math mathmodule.c _math.c' '_struct _struct.c' '_json _json.c' '_heapq _heapqmodule.c' \
+  printf '%s\n' '*static*' 'array arraymodule.c' 'math mathmodule.c' '_struct _struct.c' '_json _json.c' '_heapq _heapqmodule.c' \
     '_bisect _bisectmodule.c' '_random _randommodule.c' '_datetime _datetimemodule.c' '_sha512 sha512module.c' \
     >"$at/source/Setup.gains"
   cat >"$at/train.py" <<'PY'
