@@ -6,15 +6,15 @@ train=("{bin} -S $at/train.py 3")
 evaluate=("{bin} -S $at/evaluate.py 4")
 more=('optimize.steps=["autofdo","propeller"]')
 for table in workload evaluate; do
-  more+=("$table.environment={PYTHONHOME=\"$at/home\",PYTHONHASHSEED=\"1\",PYTHONDONTWRITEBYTECODE=\"1\"}")
+  more+=("$table.environment={PYTHONHOME=\"$at/prefix\",PYTHONHASHSEED=\"1\",PYTHONDONTWRITEBYTECODE=\"1\"}")
 done
-counted=(env PYTHONHOME="$at/home" PYTHONHASHSEED=1 PYTHONDONTWRITEBYTECODE=1)
+counted=(env PYTHONHOME="$at/prefix" PYTHONHASHSEED=1 PYTHONDONTWRITEBYTECODE=1)
 prepare() {
   debian python3.11
-  mkdir -p "$at/home/lib"
-  ln -sfn "$at/source/Lib" "$at/home/lib/python3.11"
+  mkdir -p "$at/prefix/lib"
+  ln -sfn "$at/source/Lib" "$at/prefix/lib/python3.11"
   # `*static*`: into the program itself.
-  printf '%s\n' '*static*' 'array arraymodule.c' 'math mathmodule.c _math.c' '_struct _struct.c' '_json _json.c' '_heapq _heapqmodule.c' \
+  printf '%s\n' '*static*' 'array arraymodule.c' 'math mathmodule.c' '_struct _struct.c' '_json _json.c' '_heapq _heapqmodule.c' \
     '_bisect _bisectmodule.c' '_random _randommodule.c' '_datetime _datetimemodule.c' '_sha512 sha512module.c' \
     >"$at/source/Setup.gains"
   cat >"$at/train.py" <<'PY'

@@ -6,7 +6,7 @@
 //! the command line gives to configure is not kept: the compilers and their flags are those of each
 //! build.
 
-use crate::plan::STATE_DIRECTORY;
+use crate::STATE_DIRECTORY;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 

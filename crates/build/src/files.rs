@@ -1,12 +1,11 @@
 //! Which files does a plan make, and what are they called?
 
+use crate::STATE_DIRECTORY;
 use crate::config::{Compiler, Config};
 use crate::images::{self, ProjectImage};
 use crate::shared_names;
 use std::path::{Path, PathBuf};
 
-/// Where everything goes that planish makes, beside planish.toml.
-pub const STATE_DIRECTORY: &str = ".planish";
 /// In there: what the relink did with each object.
 pub(crate) const OBJECTS_LOG: &str = "relink.objects";
 

@@ -85,7 +85,7 @@ pub fn variables(
         ("PLANISH_CFLAGS", compile.clone()),
         ("PLANISH_CXXFLAGS", compile),
         ("PLANISH_LDFLAGS", flags.link.join(" ")),
-        ("PLANISH_RUSTFLAGS", rust_flags(tools, phase)),
+        ("PLANISH_RUSTFLAGS", rust_flags(tools, phase, extras)),
         ("PLANISH_OUT", out.to_owned()),
     ]
     .into_iter()
@@ -211,7 +211,7 @@ pub fn remarks_of(profile: &str) -> String {
 /// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions
 /// of a profile by. cargo strips debug information from programs whose profile asks for none; its
 /// flags stand before these.
-fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
+fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras) -> String {
     let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
     if tools.rust_takes_z {
         flags.push_str(" -Zdebug-info-for-profiling");
@@ -225,9 +225,13 @@ fn rust_flags(tools: &Toolchain, phase: Phase) -> String {
             ));
         }
         Phase::Profiled(_) => {}
-        // LLVM_PROFILE_FILE says where.
-        Phase::Instrumented(_) => flags.push_str(" -Cprofile-generate"),
+        // LLVM_PROFILE_FILE says where; build scripts that hand rustc's flags on to a compiler of C
+        // take none without a value.
+        Phase::Instrumented(folder) => flags.push_str(&format!(" -Cprofile-generate={folder}")),
         Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
+    }
+    if extras.relocations {
+        flags.push_str(" -Clink-arg=-Wl,--emit-relocs");
     }
     flags
 }
@@ -363,7 +367,10 @@ mod tests {
         let remarks = "-Cremark=sample-profile -Zremark-dir=/p/app.afdo.remarks";
         let profiled = format!("{base} -Zprofile-sample-use=/p/app.afdo {remarks}");
         assert_eq!(of(Phase::Profiled("/p/app.afdo")), profiled);
-        assert_eq!(of(Phase::Instrumented("/p")), format!("{base} -Cprofile-generate"));
+        assert_eq!(of(Phase::Instrumented("/p")), format!("{base} -Cprofile-generate=/p"));
+        let extras = Extras { relocations: true, ..Extras::default() };
+        let bolt = rust_flags(&tools(), Phase::Baseline, extras);
+        assert_eq!(bolt, format!("{base} -Clink-arg=-Wl,--emit-relocs"));
         assert_eq!(of(Phase::Counted("/p/c")), format!("{base} -Cprofile-use=/p/c"));
     }
 

@@ -5,8 +5,8 @@
 //! `$PLANISH_OUT`: so a RUNPATH with `$ORIGIN` leads from one to the other. `LD_LIBRARY_PATH` names
 //! the directories besides, since build systems also write absolute paths into programs.
 
+use crate::STATE_DIRECTORY;
 use crate::config::Build;
-use crate::files::STATE_DIRECTORY;
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 

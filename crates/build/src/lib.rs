@@ -68,3 +68,6 @@ pub use rust::Rust;
 pub use step::{Outlook, Plan, Step};
 pub use toolchain::Toolchain;
 pub use words::{quoted, split_words};
+
+/// Where everything goes that planish makes, beside planish.toml.
+pub const STATE_DIRECTORY: &str = ".planish";

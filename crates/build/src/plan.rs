@@ -1,10 +1,9 @@
 //! Which steps lead from planish.toml to a measured, faster program?
 
+pub use crate::STATE_DIRECTORY;
 use crate::config::Config;
 use crate::files::Round;
-pub use crate::files::{
-    Files, Measured, STATE_DIRECTORY, last, last_profile, last_summary, last_verify,
-};
+pub use crate::files::{Files, Measured, last, last_profile, last_summary, last_verify};
 pub use crate::measured::{notes, programs};
 use crate::optimization::Stage;
 use crate::stages::Stages;
@@ -168,7 +167,15 @@ mod tests {
         assert_eq!(rebuild.environment["PLANISH_CFLAGS"], relink.environment["PLANISH_CFLAGS"]);
         assert_eq!(relink.environment["PLANISH_CC"], "/src/app/.planish/tools/clang");
         assert!(rebuild.environment["PLANISH_LDFLAGS"].ends_with("-Wl,--emit-relocs"));
-        assert!(!step("build").call().environment["PLANISH_CFLAGS"].contains("address-map"));
+        // The baseline is not recorded for a layout, but shows that the build keeps the map.
+        for (variable, flag) in
+            [("PLANISH_CFLAGS", "-fbasic-block-address-map"), ("PLANISH_LDFLAGS", "-address-map")]
+        {
+            assert!(step("build").call().environment[variable].contains(flag), "{variable}");
+        }
+        let unmapped = super::tests::plan(TWO).steps[0].call();
+        assert!(!unmapped.environment["PLANISH_CFLAGS"].contains("address-map"));
+        assert_eq!(unmapped.mapped_program, None);
         reads_only_what_was_made(&plan, Step::made);
         let merged = "llvm-profdata merge -o .planish/app.profdata .planish/pgo/1 .planish/pgo/2";
         assert_eq!(step("pgo-merge").command_line(), merged);

@@ -4,11 +4,10 @@
 mod images;
 mod record;
 
+use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Word};
 use crate::config::{Command, Compiler, Config};
-use crate::files::{
-    Files, Measured, Round, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
-};
+use crate::files::{Files, Measured, Round, last_profile, last_summary, last_verify, text};
 use crate::request::{
     Bolt, Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
 };

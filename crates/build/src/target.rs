@@ -1,10 +1,11 @@
 //! How is one program built: the step that runs the build command with the flags for what the build
 //! knows?
 
+use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Config};
 use crate::configure;
-use crate::files::{OBJECTS_LOG, STATE_DIRECTORY, text};
+use crate::files::{OBJECTS_LOG, text};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::request::{BuildCommand, Request};

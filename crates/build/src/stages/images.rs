@@ -2,10 +2,11 @@
 //! those that put what they made together, since one build command makes all images.
 
 use super::Stages;
+use crate::STATE_DIRECTORY;
 use crate::Step;
 use crate::call::{Input, Output};
 use crate::config::Compiler;
-use crate::files::{Round, STATE_DIRECTORY};
+use crate::files::Round;
 use crate::images::{self, LIBRARY_PATH, ProjectImage};
 use crate::request::{
     Layout, LayoutKind, LayoutVerify, Libraries, MergeLayouts, MergeProfiles, Profile, Request,

@@ -1,10 +1,11 @@
 //! The steps that record the training and count branches, and those that find out how.
 
 use super::{Stages, paths};
+use crate::STATE_DIRECTORY;
 use crate::Step;
 use crate::call::{Input, Output};
 use crate::config;
-use crate::files::{Measured, Round, STATE_DIRECTORY};
+use crate::files::{Measured, Round};
 use crate::request::{
     Aggregate, CountBranches, Libraries, Pace, ProgramCommand, Record, Request, TrainRecord,
     TrainTime, TryCommand,
