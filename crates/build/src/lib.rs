@@ -20,6 +20,7 @@ pub mod error;
 pub mod execute;
 mod files;
 pub mod flags;
+mod image_paths;
 pub mod images;
 pub mod linux;
 pub mod lock;
