@@ -181,7 +181,7 @@ impl Config {
                 self.build.binary
             ));
         }
-        crate::images::check(&self.build)?;
+        crate::image_paths::check(&self.build.binary, &self.build.libraries)?;
         if self.build.thinlto && self.build.compiler == Compiler::Gcc {
             return Err("[build] thinlto = true is for compiler = \"clang\" only".into());
         }

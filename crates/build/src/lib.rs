@@ -21,6 +21,7 @@ pub mod error;
 pub mod execute;
 mod files;
 pub mod flags;
+mod image_paths;
 pub mod images;
 pub mod kept_rounds;
 pub mod linux;
