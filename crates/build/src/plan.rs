@@ -83,7 +83,7 @@ impl Files {
         }
     }
 
-    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
+    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`.
     pub fn program(&self, ending: &str) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(format!("{}.{ending}", self.name))
     }
@@ -117,7 +117,7 @@ impl Files {
 /// A program that a plan measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
+    /// Its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`.
     pub ending: &'static str,
     /// Its file.
     pub path: PathBuf,
@@ -139,6 +139,9 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     }
     if config.optimize.lays_out() {
         all.push(measured("layout", "relink", false));
+    }
+    if config.optimize.places_rest() {
+        all.push(measured("rest", "bolt-rest", false));
     }
     let mut left_out = Vec::new();
     for alternative in &config.optimize.also {
@@ -228,7 +231,10 @@ pub fn optimize(
     let mut steps = vec![stages.build(Target::plain("build", Knowledge::None, &files.base))?];
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
-        steps.extend(stages.observe(now));
+        // The rest is placed by what the layout was computed from.
+        if *stage != Stage::BoltRest {
+            steps.extend(stages.observe(now));
+        }
         match stage {
             Stage::Autofdo => {
                 let last = now.number == config.optimize.profile_rounds();
@@ -241,6 +247,7 @@ pub fn optimize(
                 now = now.next();
             }
             Stage::Propeller => steps.extend(stages.relink(now)?),
+            Stage::BoltRest => steps.extend(stages.bolt_rest(now)?),
         }
     }
     if made("bolt") {

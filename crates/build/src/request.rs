@@ -11,7 +11,7 @@ mod recorded;
 pub use commands::{BuildCommand, UserCommand};
 pub use counts::{Aggregate, Profile, Verify};
 use kernels::KernelRequest;
-pub use layouts::{Bolt, Layout, LayoutKind, LayoutVerify, MergeCounters};
+pub use layouts::{Bolt, BoltKnowledge, Layout, LayoutKind, LayoutVerify, MergeCounters};
 pub use measured::{Compare, Report};
 pub(crate) use recorded::bound;
 pub use recorded::{CountBranches, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime};

@@ -1,6 +1,7 @@
 //! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout,
 //! measure it.
 
+mod bolt;
 mod record;
 
 use crate::call::{Input, Output, Word};
@@ -9,8 +10,8 @@ use crate::plan::{
     Files, Measured, STATE_DIRECTORY, last_profile, last_summary, last_verify, text,
 };
 use crate::request::{
-    Aggregate, Bolt, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report,
-    Request, UserCommand, Verify, bound,
+    Aggregate, Compare, Layout, LayoutKind, LayoutVerify, MergeCounters, Profile, Report, Request,
+    UserCommand, Verify, bound,
 };
 use crate::target::{Knowledge, LayoutFiles, Target, build_step};
 use crate::toolchain::Toolchain;
@@ -173,7 +174,9 @@ impl Stages<'_> {
 
         let profile = last_profile(self.config);
         let plain = Target::plain("relink", Knowledge::Profile(&profile), &kept);
-        let build = self.build(Target { reuses: true, layout: Some(&made), ..plain })?;
+        let relocations = self.config.optimize.places_rest();
+        let build =
+            self.build(Target { reuses: true, relocations, layout: Some(&made), ..plain })?;
 
         let verify = LayoutVerify {
             counts: Input::from(&round.counts()),
@@ -224,25 +227,6 @@ impl Stages<'_> {
             ..UserCommand::default()
         };
         Some(Step::new(format!("test-{ending}"), Request::Command(request)))
-    }
-
-    /// The program of a round under BOLT.
-    pub(crate) fn bolt(&self, round: Round) -> Vec<Step> {
-        let text_counts = Path::new(STATE_DIRECTORY).join("bolt-counts.txt");
-        let counts = Layout {
-            files: vec![Output::from(&text_counts)],
-            ..self.layout(round, "bolt", LayoutKind::Preaggregated)
-        };
-        let bolt = Bolt {
-            tool: self.tools.bolt.clone().unwrap_or_default(),
-            binary: Input::from(&self.files.program(round.recorded())),
-            counts: Input::from(&text_counts),
-            output: Output::from(&self.files.program("bolt")),
-            pages: self.config.build.pages,
-        };
-        let counts = Step::new("bolt-counts", Request::Layout(counts));
-        let bolt = Step::new("bolt", Request::Bolt(bolt));
-        [counts, bolt].into_iter().map(Step::optional).collect()
     }
 
     /// The program built with its own counters, and rebuilt with what they counted.

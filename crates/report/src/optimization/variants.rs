@@ -120,9 +120,9 @@ impl Objects {
 impl Optimization {
     /// Ending of the file of the program that all the steps led to.
     pub fn result(&self) -> &str {
-        let own = |variant: &&Variant| matches!(variant.name.as_str(), "layout" | "opt2");
-        let last =
-            self.variants.iter().rfind(|v| v.name == "layout").or(self.variants.iter().rfind(own));
+        // Each is made from the one before it.
+        let own = ["rest", "layout", "opt2"];
+        let last = own.iter().find_map(|name| self.variants.iter().find(|v| v.name == *name));
         last.map_or(&self.build.opt, |variant| &variant.program)
             .path
             .rsplit('/')

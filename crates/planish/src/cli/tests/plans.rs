@@ -48,6 +48,7 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
             "[optimize]\nsteps = ['autofdo', 'autofdo', 'propeller']\nalso = ['bolt', 'pgo']\n",
         ),
         ("clang", "[optimize]\nsteps = ['autofdo', 'propeller']\nclone = false\n"),
+        ("clang", "[optimize]\nsteps = ['autofdo', 'propeller', 'bolt-rest']\n"),
     ] {
         let text = format!(
             "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = '{compiler}'\n[workload]\ntrain \
