@@ -13,6 +13,7 @@ KINDS = [
     ("base", "as built"),
     ("opt", "AutoFDO"),
     ("layout", "AutoFDO + layout"),
+    ("rest", "AutoFDO + layout + BOLT on the rest"),
     ("pgo", "instrumented PGO"),
     ("bolt", "AutoFDO + BOLT"),
     ("pgo-bolt", "instrumented PGO + BOLT"),
@@ -60,7 +61,7 @@ def row(name, title, directory, program, kept, command):
             for counts in variant.get("code_metrics", {}).values():
                 of(variant["name"])["counts"] = {key: counts[key] for key, _ in COUNTS}
     seconds = {stage["name"]: stage["seconds"] for stage in report["stages"]}
-    beside = [n for n in seconds if n.startswith(("pgo", "bolt", "compare", "branches"))]
+    beside = [n for n in seconds if n.startswith(("pgo", "bolt", "compare", "branches")) and n != "bolt-rest"]
     rows = read(kept) if os.path.exists(kept) else {"schema": "planish-gains", "version": 1, "programs": {}}
     rows["programs"][name] = {
         "title": title,

@@ -110,7 +110,7 @@ one() {
   say "$name: taken branches and misses"
   local state=$at/source/.planish programs=() ending program
   program=$(basename "$(ls "$state"/*.base | head -n 1)" .base)
-  for ending in base opt layout pgo bolt pgo-bolt; do
+  for ending in base opt layout rest pgo bolt pgo-bolt; do
     [ ! -x "$state/$program.$ending" ] || programs+=("$state/$program.$ending")
   done
   rm -f "$at/metrics.json"

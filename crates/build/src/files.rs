@@ -144,7 +144,7 @@ impl Files {
 /// A program that a plan measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`, `pgo-bolt`.
+    /// Its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`.
     pub ending: &'static str,
     /// Its file.
     pub path: PathBuf,

@@ -18,6 +18,9 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     if config.optimize.lays_out() {
         all.push(measured("layout", "relink", false));
     }
+    if config.optimize.places_rest() {
+        all.push(measured("rest", "bolt-rest", false));
+    }
     let mut left_out = Vec::new();
     for alternative in &config.optimize.also {
         let missing = match alternative {

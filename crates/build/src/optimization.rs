@@ -57,6 +57,9 @@ pub enum Stage {
     Autofdo,
     /// A layout of basic blocks and functions, applied by a relink.
     Propeller,
+    /// llvm-bolt on the functions that the layout cannot reach: those without a block map.
+    #[serde(rename = "bolt-rest")]
+    BoltRest,
 }
 
 /// Another way to a faster program, for comparison.
@@ -88,6 +91,11 @@ impl Optimize {
     /// Whether a layout is applied at the end.
     pub fn lays_out(&self) -> bool {
         self.steps.contains(&Stage::Propeller)
+    }
+
+    /// Whether llvm-bolt places what the layout cannot reach.
+    pub fn places_rest(&self) -> bool {
+        self.steps.contains(&Stage::BoltRest)
     }
 
     /// How often the program is rebuilt with a sample profile.
@@ -131,11 +139,21 @@ impl Optimize {
     /// What contradicts itself or `[build]`, with the way out.
     pub(crate) fn check(&self, build: &Build) -> Result<(), String> {
         let rounds = self.profile_rounds();
-        let in_order = self.steps.iter().take(rounds).all(|&stage| stage == Stage::Autofdo);
-        if !(1..=2).contains(&rounds) || !in_order || self.steps.len() > rounds + 1 {
-            return Err("[optimize] steps: take [\"autofdo\"] or [\"autofdo\", \"propeller\"]; a \
-                        second \"autofdo\" records the rebuilt program once more"
+        let (profiled, after) = self.steps.split_at(rounds);
+        let in_order = profiled.iter().all(|&stage| stage == Stage::Autofdo)
+            && matches!(after, [] | [Stage::Propeller] | [Stage::Propeller, Stage::BoltRest]);
+        if !(1..=2).contains(&rounds) || !in_order {
+            return Err("[optimize] steps: take [\"autofdo\"], [\"autofdo\", \"propeller\"] or \
+                        [\"autofdo\", \"propeller\", \"bolt-rest\"]; a second \"autofdo\" records \
+                        the rebuilt program once more"
                 .into());
+        }
+        if self.places_rest() && !build.libraries.is_empty() {
+            return Err(
+                "[optimize] steps: \"bolt-rest\" is run on one program, and this project has \
+                        libraries: leave it out, or leave [build] libraries out"
+                    .into(),
+            );
         }
         for (n, alternative) in self.also.iter().enumerate() {
             if self.also[..n].contains(alternative) {
@@ -217,6 +235,9 @@ mod tests {
             "['propeller']",
             "['propeller', 'autofdo']",
             "['autofdo', 'propeller', 'propeller']",
+            "['autofdo', 'bolt-rest']",
+            "['autofdo', 'bolt-rest', 'propeller']",
+            "['autofdo', 'propeller', 'bolt-rest', 'bolt-rest']",
         ] {
             assert!(
                 refused(&format!("steps = {wrong}")).contains("[optimize] steps: take"),

@@ -42,7 +42,10 @@ pub fn optimize(
     steps.extend(evaluation.iter().enumerate().map(|(n, words)| stages.try_evaluation(n, words)));
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
-        steps.extend(stages.observe(now));
+        // The rest is placed by what the layout was computed from.
+        if *stage != Stage::BoltRest {
+            steps.extend(stages.observe(now));
+        }
         match stage {
             Stage::Autofdo => {
                 let last = now.number == config.optimize.profile_rounds();
@@ -55,6 +58,7 @@ pub fn optimize(
                 now = now.next();
             }
             Stage::Propeller => steps.extend(stages.relink(now)?),
+            Stage::BoltRest => steps.extend(stages.bolt_rest(now)?),
         }
     }
     if made("bolt") {

@@ -124,7 +124,8 @@ impl Project {
         let reuses = layout.is_some() || profile.is_some() && self.config.optimize.lays_out();
         let plain = Target::plain(name, knowledge, &kept);
         let address_map = self.config.optimize.lays_out();
-        let target = Target { reuses, address_map, layout: layout.as_ref(), ..plain };
+        let relocations = layout.is_some() && self.config.optimize.places_rest();
+        let target = Target { reuses, address_map, relocations, layout: layout.as_ref(), ..plain };
         let mut step = build_step(&self.config, &self.tools, &self.directory, target)?;
         step.not_inputs.push(self.file.clone().into());
         Ok((Plan { steps: vec![step] }, kept))

@@ -11,7 +11,9 @@ mod recorded;
 pub use commands::{BuildCommand, UserCommand};
 pub use counts::{Aggregate, MergeProfiles, Profile, Verify};
 use kernels::KernelRequest;
-pub use layouts::{Bolt, Layout, LayoutKind, LayoutVerify, MergeCounters, MergeLayouts};
+pub use layouts::{
+    Bolt, BoltKnowledge, Layout, LayoutKind, LayoutVerify, MergeCounters, MergeLayouts,
+};
 pub use measured::{Compare, Report};
 pub(crate) use recorded::bound;
 pub use recorded::{

@@ -1,6 +1,7 @@
 //! The steps of each stage: observe a program, rebuild it with a profile, relink it in a layout,
 //! measure it.
 
+mod bolt;
 mod images;
 mod record;
 
@@ -9,7 +10,7 @@ use crate::call::{Input, Output, Word};
 use crate::config::{Command, Compiler, Config};
 use crate::files::{Files, Measured, Round, last_profile, last_summary, last_verify, text};
 use crate::request::{
-    Bolt, Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
+    Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
 };
 use crate::target::{Knowledge, Target, build_step};
 use crate::toolchain::Toolchain;
@@ -62,7 +63,9 @@ impl Stages<'_> {
         let (layouts, made) = self.layouts(round);
         let profile = last_profile(self.config);
         let plain = Target::plain("relink", Knowledge::Profile(&profile), &kept);
-        let build = self.build(Target { reuses: true, layout: Some(&made), ..plain })?;
+        let relocations = self.config.optimize.places_rest();
+        let build =
+            self.build(Target { reuses: true, relocations, layout: Some(&made), ..plain })?;
         let verified = self.layout_verifications(round);
         let test = self.test("layout");
         Ok(layouts.into_iter().chain([build]).chain(verified).chain(test).collect())
@@ -108,26 +111,6 @@ impl Stages<'_> {
             ..UserCommand::default()
         };
         Some(Step::new(format!("test-{ending}"), Request::Command(request)))
-    }
-
-    /// The program of a round under BOLT.
-    pub(crate) fn bolt(&self, round: Round) -> Vec<Step> {
-        let name = if round == Round::COUNTED { "pgo-bolt" } else { "bolt" };
-        let text_counts = Path::new(STATE_DIRECTORY).join(format!("{name}-counts.txt"));
-        let counts = Layout {
-            files: vec![Output::from(&text_counts)],
-            ..self.layout(round, name, LayoutKind::Preaggregated)
-        };
-        let bolt = Bolt {
-            tool: self.tools.bolt.clone().unwrap_or_default(),
-            binary: Input::from(&self.files.program(round.recorded())),
-            counts: Input::from(&text_counts),
-            output: Output::from(&self.files.program(name)),
-            pages: self.config.build.pages,
-        };
-        let counts = Step::new(format!("{name}-counts"), Request::Layout(counts));
-        let bolt = Step::new(name, Request::Bolt(bolt));
-        [counts, bolt].into_iter().map(Step::optional).collect()
     }
 
     /// The program built with its own counters, and rebuilt with what they counted; with

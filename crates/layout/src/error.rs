@@ -107,6 +107,16 @@ pub enum Error {
         /// The smallest share that is accepted, in percent.
         limit_pct: f64,
     },
+    /// What was asked for is about functions without an address map, and none of these ran.
+    #[error(
+        "{image}: the address map knows every function that ran, so nothing is left for llvm-bolt; leave \"rest\" out of \
+         --emit (\"bolt-rest\" out of steps in [optimize])",
+        image = image.display()
+    )]
+    NothingUnmapped {
+        /// The image.
+        image: PathBuf,
+    },
     /// Paths of an older build are no paths of this one.
     #[error("--clone needs the recorded build; leave --recorded out")]
     ClonesOfOtherBuild,

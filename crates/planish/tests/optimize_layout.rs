@@ -221,6 +221,76 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     assert!(said.contains("step test-opt failed") && said.contains("| wrong"), "{said}");
 }
 
+/// Spends its time in the C library, which a layout cannot reach.
+const LIBRARY: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+unsigned walk(unsigned x);
+void explain(void);
+int main(int argc, char **argv) {
+  if (argc < 3) { explain(); return 0; }
+  char text[64];
+  unsigned limit = atoi(argv[2]), sum = 0;
+  for (unsigned i = 1; i < limit; i++) {
+    snprintf(text, sizeof text, "%u %s", i % 16 ? i : walk(i), argv[1]);
+    sum += strtoul(text, 0, 10) + strlen(text);
+  }
+  printf("%u\n", sum);
+  return 0;
+}
+"#;
+
+/// Addresses of the functions of a program.
+fn addresses(program: &Path) -> std::collections::BTreeMap<String, u64> {
+    let listed = Command::new("llvm-nm-22").arg("--defined-only").arg(program).output().unwrap();
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let address = u64::from_str_radix(words.next()?, 16).ok()?;
+        let kind = words.next()?;
+        // The C library's own names are weak.
+        matches!(kind, "t" | "T" | "W").then(|| (words.next().unwrap_or("").to_owned(), address))
+    };
+    text(&listed.stdout).lines().filter_map(line).collect()
+}
+
+#[test]
+fn llvm_bolt_places_what_the_layout_cannot_reach_and_moves_nothing_else() {
+    if !can_run() {
+        return;
+    }
+    if !has("llvm-bolt-22") || !has("llvm-nm-22") {
+        eprintln!("skipped: llvm-bolt-22 or llvm-nm-22 is not installed");
+        return;
+    }
+    let config =
+        CONFIG.replace("THINLTO", "").replace("$PLANISH_LDFLAGS", "$PLANISH_LDFLAGS -static");
+    let config = config.replace("\"propeller\"]", "\"propeller\", \"bolt-rest\"]");
+    let project = Project::new(&config);
+    std::fs::write(project.at("main.c"), LIBRARY).unwrap();
+    let report = project.optimized();
+    check_layout(&report);
+    let names = std::fs::read_to_string(project.at(".planish/rest-functions.txt")).unwrap();
+    let (before, after) = (
+        addresses(&project.at(".planish/app.layout")),
+        addresses(&project.at(".planish/app.rest")),
+    );
+    let moved = |name: &str| before[name] != after[name];
+    let library: Vec<&str> = names.lines().filter(|name| before.contains_key(*name)).collect();
+    assert!(library.iter().any(|name| name.contains("printf")), "{names}");
+    assert!(library.iter().filter(|name| moved(name)).count() * 2 > library.len(), "{names}");
+    assert!(!names.lines().any(|name| name == "main" || name == "walk"), "{names}");
+    assert!(!moved("main") && !moved("walk"));
+    let others = report["branches"][0]["others"].as_array().unwrap();
+    let taken = |name: &str| {
+        let found = others.iter().find(|other| other[0] == name).unwrap();
+        found[1].as_u64().unwrap()
+    };
+    assert!(taken("rest") < taken("layout"), "{others:?}");
+    let markdown = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
+    assert!(markdown.contains("app.rest"), "{markdown}");
+}
+
 #[test]
 fn with_thinlto_the_linker_applies_the_layout() {
     if !can_run() {

@@ -12,6 +12,8 @@ pub enum LayoutKind {
     Propeller,
     /// Counts as BOLT reads them.
     Preaggregated,
+    /// Functions that a layout cannot reach, as BOLT reads them: branch profile and names.
+    Rest,
 }
 
 impl LayoutKind {
@@ -20,6 +22,7 @@ impl LayoutKind {
         match self {
             LayoutKind::Propeller => &["_cc_profile.txt", "_ld_profile.txt"],
             LayoutKind::Preaggregated => &["_preaggregated.txt"],
+            LayoutKind::Rest => &["_rest.fdata", "_rest_functions.txt"],
         }
     }
 
@@ -66,9 +69,11 @@ impl Layout {
             .with(self.prefix.as_path())
             .with_if(self.clone, "--clone")
             .with_if(self.allow_empty, "--allow-empty");
-        if self.kind == LayoutKind::Preaggregated {
-            call = call.with_option("--emit", "preaggregated");
-        }
+        call = match self.kind {
+            LayoutKind::Propeller => call,
+            LayoutKind::Preaggregated => call.with_option("--emit", "preaggregated"),
+            LayoutKind::Rest => call.with_option("--emit", "rest"),
+        };
         if let Some(summary) = &self.summary {
             call = call.with_json(summary);
         }
@@ -144,15 +149,29 @@ impl LayoutVerify {
     }
 }
 
+/// What BOLT is told of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoltKnowledge {
+    /// Pre-aggregated counts of the program itself: all functions are laid out.
+    Counts(Input),
+    /// A branch profile of some functions, and their names: the others stay where they are.
+    Functions {
+        /// The branch profile (fdata).
+        profile: Input,
+        /// The names, one a line.
+        names: Input,
+    },
+}
+
 /// Lay a program out with BOLT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bolt {
     /// llvm-bolt.
     pub tool: String,
-    /// The program that was recorded.
+    /// The program, with its relocations.
     pub binary: Input,
-    /// Its counts.
-    pub counts: Input,
+    /// What is known of its runs, and of which functions.
+    pub knowledge: BoltKnowledge,
     /// The program with the layout.
     pub output: Output,
     /// How it is written.
@@ -161,12 +180,14 @@ pub struct Bolt {
 
 impl Bolt {
     pub(super) fn call(&self) -> Call {
-        Call::named(&self.tool)
-            .with(&self.binary)
-            .with("-o")
-            .with(&self.output)
-            .with_all(["-pa", "-p"])
-            .with(&self.counts)
+        let call = Call::named(&self.tool).with(&self.binary).with("-o").with(&self.output);
+        let call = match &self.knowledge {
+            BoltKnowledge::Counts(counts) => call.with_all(["-pa", "-p"]).with(counts),
+            BoltKnowledge::Functions { profile, names } => {
+                call.with("-data").with(profile).with("-funcs-file-no-regex").with(names)
+            }
+        };
+        call
             // What BOLT's own documentation recommends.
             .with_all([
                 "-reorder-blocks=ext-tsp",

@@ -95,6 +95,42 @@ pub fn preaggregated(image: &Image, counts: &ImageCounts) -> String {
 /// # Errors
 /// Where nothing of the image can be decoded.
 pub fn fdata(image: &Image, counts: &ImageCounts) -> Result<(String, FdataReport), Error> {
+    Ok(written(image, counts)?.finish(None))
+}
+
+/// What BOLT needs to place the functions that no address map covers, in a program that was linked
+/// again and whose other functions look different now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rest {
+    /// The branch profile of these functions alone: an end in any other function is unknown.
+    pub fdata: String,
+    /// Their names as BOLT has them, one a line, by address (`-funcs-file-no-regex`).
+    pub functions: String,
+    /// What became of the counts.
+    pub report: FdataReport,
+}
+
+/// The branch profile of the functions that were counted and whose blocks the address map does not
+/// know: `mapped` are the addresses of those that it knows. Empty texts where there are none.
+///
+/// # Errors
+/// Where nothing of the image can be decoded.
+pub fn rest(
+    image: &Image,
+    counts: &ImageCounts,
+    mapped: &BTreeSet<ImageAddr>,
+) -> Result<Rest, Error> {
+    let writer = written(image, counts)?;
+    let unmapped = writer.functions.keys().filter(|&&start| !mapped.contains(&ImageAddr(start)));
+    let unmapped: BTreeSet<u64> = unmapped.copied().collect();
+    let names = unmapped.iter().filter_map(|start| writer.names.get(start));
+    let functions = names.map(|name| format!("{name}\n")).collect();
+    let (fdata, report) = writer.finish(Some(&unmapped));
+    Ok(Rest { fdata, functions, report })
+}
+
+/// All lines of the branch profile.
+fn written<'i>(image: &'i Image, counts: &ImageCounts) -> Result<Writer<'i>, Error> {
     if !counts.has_branches() {
         return Err(Error::NoBranches);
     }
@@ -118,7 +154,7 @@ pub fn fdata(image: &Image, counts: &ImageCounts) -> Result<(String, FdataReport
     if let (Some(address), true) = (first, writer.functions.values().all(|f| f.code.is_empty())) {
         return Err(Error::NoCode { address });
     }
-    Ok(writer.finish())
+    Ok(writer)
 }
 
 /// The name of each function as BOLT has it, by address.
@@ -292,10 +328,21 @@ impl Writer<'_> {
         *sum = (sum.0.saturating_add(mispredicted), sum.1.saturating_add(count));
     }
 
-    fn finish(mut self) -> (String, FdataReport) {
+    /// The text: of all functions, or of `only` these.
+    fn finish(mut self, only: Option<&BTreeSet<u64>>) -> (String, FdataReport) {
         let mut out = String::new();
         let mut functions = BTreeSet::new();
-        for (&(from, to), &(mispredicted, count)) in &self.lines {
+        let wanted = |(start, _): &(u64, u64)| only.is_none_or(|only| only.contains(start));
+        // Ends that are made unknown may make lines equal.
+        let mut lines: BTreeMap<(End, End), (u64, u64)> = BTreeMap::new();
+        for ((from, to), (mispredicted, count)) in std::mem::take(&mut self.lines) {
+            let ends = (from.filter(wanted), to.filter(wanted));
+            if only.is_none() || ends != (None, None) {
+                let sum = lines.entry(ends).or_default();
+                *sum = (sum.0.saturating_add(mispredicted), sum.1.saturating_add(count));
+            }
+        }
+        for ((from, to), (mispredicted, count)) in lines {
             let end = |end: End| match end
                 .and_then(|(function, offset)| Some((self.names.get(&function)?, offset)))
             {

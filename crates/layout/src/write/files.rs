@@ -26,6 +26,10 @@ pub enum FileKind {
     Fdata,
     /// Counts for perf2bolt (`-pa -p`).
     Preaggregated,
+    /// Branch profile and names of the functions without an address map, for llvm-bolt on the
+    /// program with the layout (`-data`, `-funcs-file-no-regex`): `_rest.fdata`,
+    /// `_rest_functions.txt`.
+    Rest,
 }
 
 impl FileKind {
@@ -42,6 +46,7 @@ impl FileKind {
             FileKind::GoldOrder => &["_gold_order.txt"],
             FileKind::Fdata => &[".fdata"],
             FileKind::Preaggregated => &["_preaggregated.txt"],
+            FileKind::Rest => &["_rest.fdata", "_rest_functions.txt"],
         }
     }
 }
@@ -128,7 +133,22 @@ pub fn files(plan: &Plan, kind: FileKind, options: FileOptions) -> Result<Vec<La
             let text = bolt::preaggregated(&plan.image, plan.counts()?);
             vec![file("pre-aggregated counts", "_preaggregated.txt", text)]
         }
+        FileKind::Rest => rest(plan)?,
     })
+}
+
+/// What BOLT needs for the functions that the layout cannot reach.
+fn rest(plan: &Plan) -> Result<Vec<LayoutFile>, Error> {
+    let mapped = image::blocks::read(&plan.image)?.iter().map(|entry| entry.address()).collect();
+    let rest = bolt::rest(&plan.image, plan.counts()?, &mapped)?;
+    if rest.functions.is_empty() {
+        return Err(Error::NothingUnmapped { image: plan.image.path().to_owned() });
+    }
+    let file = |what, suffix, text| LayoutFile { what, suffix, text, warnings: Vec::new() };
+    Ok(vec![
+        file("branch profile of the rest", "_rest.fdata", rest.fdata),
+        file("functions without an address map", "_rest_functions.txt", rest.functions),
+    ])
 }
 
 /// Says which names a file cannot hold.

@@ -165,3 +165,47 @@ fn fdata_has_a_line_for_each_step_of_a_range_into_a_block_and_none_for_a_range_o
     assert_eq!(sorted(&text), sorted(&expected));
     assert_eq!((report.ranges, report.ranges_used, report.ranges_unused), (17, 9, 8));
 }
+
+#[test]
+fn the_rest_is_what_was_counted_in_functions_that_no_map_covers() {
+    use counts::{Branch, ImageCounts};
+    use image::{Image, ImageAddr};
+    use std::collections::BTreeSet;
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/propeller_sample.bin");
+    let image = Image::open(std::path::Path::new(path)).unwrap();
+    let address = |name: &str| {
+        image.functions().iter().find(|function| function.name == name).unwrap().address
+    };
+    let (main, flag) = (address("main"), address("compute_flag"));
+    let call = |from: ImageAddr, to: ImageAddr, count| Branch {
+        from: Some(from),
+        to: Some(to),
+        count,
+        mispredicted: 0,
+    };
+    let later = |address: ImageAddr, bytes: u64| ImageAddr(address.0 + bytes);
+    let counts = ImageCounts {
+        path: "x".into(),
+        branches: vec![
+            call(main, later(main, 1), 3),
+            call(main, flag, 4),
+            call(later(main, 1), flag, 5),
+            call(flag, main, 6),
+            call(flag, later(flag, 1), 7),
+        ],
+        ..ImageCounts::default()
+    };
+    let rest = |mapped: &[ImageAddr]| {
+        let mapped: BTreeSet<ImageAddr> = mapped.iter().copied().collect();
+        layout::write::bolt::rest(&image, &counts, &mapped).unwrap()
+    };
+    // The layout moves the blocks of main: where in it something came from or went to says nothing
+    // of the new program.
+    let found = rest(&[main]);
+    let expected = "0 [unknown] 0 1 compute_flag 0 0 9\n1 compute_flag 0 0 [unknown] 0 0 6\n\
+                    1 compute_flag 0 1 compute_flag 1 0 7\n";
+    assert_eq!((found.fdata.as_str(), found.functions.as_str()), (expected, "compute_flag\n"));
+    assert_eq!(rest(&[]).fdata, layout::write::bolt::fdata(&image, &counts).unwrap().0);
+    let none = rest(&[main, flag]);
+    assert_eq!((none.fdata.as_str(), none.functions.as_str()), ("", ""));
+}

@@ -125,9 +125,9 @@ impl Optimization {
 
     /// Its file, from the directory of planish.toml.
     pub fn result_path(&self) -> &str {
-        let own = |variant: &&Variant| matches!(variant.name.as_str(), "layout" | "opt2");
-        let last =
-            self.variants.iter().rfind(|v| v.name == "layout").or(self.variants.iter().rfind(own));
+        // Each is made from the one before it.
+        let own = ["rest", "layout", "opt2"];
+        let last = own.iter().find_map(|name| self.variants.iter().find(|v| v.name == *name));
         let program = last.map_or(&self.build.opt, |variant| &variant.program);
         &program.path
     }

@@ -53,6 +53,7 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
         ("clang", "[optimize]\nsteps = ['autofdo', 'propeller']\nclone = false\n"),
         ("gcc", LIBRARIES),
         ("clang", &format!("{LIBRARIES}[optimize]\nsteps = ['autofdo', 'propeller']\n")),
+        ("clang", "[optimize]\nsteps = ['autofdo', 'propeller', 'bolt-rest']\n"),
     ] {
         let text = format!(
             "[build]\ncommand = 'make'\nbinary = 'app'\ncompiler = '{compiler}'\n[workload]\ntrain \

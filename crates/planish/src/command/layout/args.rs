@@ -44,6 +44,12 @@ const EMIT: Choice<FileKind> = Choice(&[
         FileKind::Preaggregated,
         "Counts for perf2bolt (-pa -p): PREFIX_preaggregated.txt",
     ),
+    (
+        "rest",
+        FileKind::Rest,
+        "Functions that ran and have no address map, for llvm-bolt on the program with the layout \
+         (-data, -funcs-file-no-regex): PREFIX_rest.fdata, PREFIX_rest_functions.txt",
+    ),
 ]);
 
 /// What a layout is computed from.
