@@ -245,6 +245,7 @@ mod tests {
         Build {
             command: Command::Line("make".into()),
             binary: "app".into(),
+            libraries: Vec::new(),
             compiler,
             cc: None,
             cxx: None,

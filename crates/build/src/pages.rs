@@ -120,6 +120,7 @@ mod tests {
         let build = Build {
             command: Command::Line("make".into()),
             binary: "app".into(),
+            libraries: Vec::new(),
             compiler,
             cc: None,
             cxx: None,

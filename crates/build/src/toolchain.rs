@@ -116,6 +116,7 @@ mod tests {
         let build = |compiler| Build {
             command: Command::Line("make".into()),
             binary: "app".into(),
+            libraries: Vec::new(),
             compiler,
             cc: Some(cc.clone()),
             cxx: None,
