@@ -153,7 +153,6 @@ impl Stages<'_> {
             environment: libraries.environment(),
             reads: libraries.files,
             fresh_directories: vec![folder.to_owned()],
-            ..UserCommand::default()
         };
         let step = Step::new("pgo-train", Request::Command(request));
         step.besides(paths(&self.config.workload.inputs))
