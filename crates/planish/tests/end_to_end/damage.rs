@@ -297,7 +297,7 @@ fn damaged_images_are_laid_out_or_refused() {
     damaged_small("propeller_sample.bin", &whole, 100, 400, &|bytes| {
         let Ok(image) = Image::from_bytes("damaged", bytes.to_vec()) else { return };
         let _ = layout::write::bolt::fdata(&image, &counts);
-        let _ = layout::write::bolt::rest(&image, &counts, &BTreeSet::new());
+        let _ = layout::write::bolt::rest(&image, &counts, &std::collections::BTreeSet::new());
         if let Ok((cfg, _)) = layout::function_graph(&image, &counts) {
             lay_out_and_write(&image, &cfg);
         }
