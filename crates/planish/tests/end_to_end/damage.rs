@@ -16,7 +16,6 @@ use layout::verify::Applied;
 use layout::write::cc::{CcVersion, Comments, cc_profile};
 use profile::attribute::{AttributeOptions, attribute};
 use profile::format::{Format, WriteOptions, read, write};
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
