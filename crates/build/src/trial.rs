@@ -72,6 +72,6 @@ mod tests {
         assert!(tried("APP 0").is_ok());
         assert!(tried("sh -c 'APP 0; true'").is_ok(), "a script may start it");
         assert!(tried("true APP").unwrap_err().contains("never ran"));
-        assert!(tried("APP 3").unwrap_err().contains("ended with exit status: 3"));
+        assert!(tried("APP 3").unwrap_err().contains("ended with exit code 3"));
     }
 }

@@ -189,7 +189,8 @@ fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Ve
         let places = steps.map(|step| places.of(who.pid, space, step)).collect();
         Chain { event: who.event, thread: (who.pid, who.tid, who.name), places, weight }
     };
-    counted.chains.iter().map(of).collect()
+    // Numbers of places and functions follow from this order.
+    counted.chains.sorted().into_iter().map(of).collect()
 }
 
 /// Adds up chains that have the same functions.
@@ -216,10 +217,9 @@ fn stacks(
     }
     let stack = |((event, thread, functions), weight)| Stack { event, thread, functions, weight };
     let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
-    // The order of a hash table is no order, and that of chains depends on the workers.
+    // The order of a hash table is no order.
     let key = |stack: &Stack| {
-        let thread = threads.get(stack.thread as usize).cloned();
-        (stack.event, thread, stack.functions.clone())
+        (stack.event, stack.thread, stack.functions.clone())
     };
     stacks.sort_by_cached_key(key);
     (threads, stacks)

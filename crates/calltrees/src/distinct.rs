@@ -13,7 +13,7 @@ const MOST_WORDS: usize = 1 << 25;
 const MOST_CHAINS: usize = 1 << 24;
 
 /// Whose a chain is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Who {
     /// Index of the event.
     pub event: u32,
@@ -116,8 +116,17 @@ impl Distinct {
         self.refused = self.refused.saturating_add(other.refused);
     }
 
+    /// All chains, in an order that does not depend on who met them when.
+    pub(crate) fn sorted(&self) -> Vec<(Who, &[u64], Weight)> {
+        let mut all: Vec<_> = self.iter().collect();
+        all.sort_unstable_by(|(who, chain, _), (other, others, _)| {
+            who.cmp(other).then_with(|| chain.cmp(others))
+        });
+        all
+    }
+
     /// All chains, in the order in which they were first met.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Who, &[u64], Weight)> {
+    fn iter(&self) -> impl Iterator<Item = (Who, &[u64], Weight)> {
         self.entries.iter().map(|entry| {
             let chain = self.words.get(entry.begin..entry.end).unwrap_or_default();
             (entry.who, chain, entry.weight)

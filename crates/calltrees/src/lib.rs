@@ -17,6 +17,7 @@ mod marks;
 mod naming;
 pub mod rows;
 mod sideband;
+pub mod stack_copy;
 mod tree;
 mod unwinding;
 mod workers;

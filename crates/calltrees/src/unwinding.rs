@@ -7,36 +7,9 @@
 
 use crate::files::{Files, Place};
 use crate::marks::Owner;
+use crate::stack_copy::{self, CallerOf, Walk};
 use address_spaces::SpaceRef;
-use image::UnwindRegisters;
-use perfdata::{RuntimeAddr, Sample};
-use std::cell::Cell;
-
-/// Frames unwound at most; perf records as many.
-const MOST_FRAMES: usize = 127;
-/// `PERF_SAMPLE_REGS_ABI_64`.
-const ABI_64: u64 = 2;
-/// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules
-/// of functions use.
-const DWARF_TO_PERF: [(u16, u32); 17] = [
-    (0, 0),
-    (1, 3),
-    (2, 2),
-    (3, 1),
-    (4, 4),
-    (5, 5),
-    (6, 6),
-    (7, 7),
-    (8, 16),
-    (9, 17),
-    (10, 18),
-    (11, 19),
-    (12, 20),
-    (13, 21),
-    (14, 22),
-    (15, 23),
-    (16, 8),
-];
+use perfdata::Sample;
 
 /// What became of call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,13 +31,6 @@ impl Frames {
 /// Unwinds samples with the images that ran.
 pub(crate) struct Unwinder<'f> {
     pub files: &'f Files<'f>,
-}
-
-/// The frames that a walk gave.
-struct Walk {
-    addresses: Vec<u64>,
-    /// It ended before the outermost frame.
-    cut: bool,
 }
 
 impl Unwinder<'_> {
@@ -102,50 +68,14 @@ impl Unwinder<'_> {
         Frames { unwound: taken.saturating_sub(1) as u64, cut: u64::from(!whole) }
     }
 
-    /// The addresses of the user's frames, innermost first, as far as the copy of the stack
-    /// reaches.
+    /// The user's frames, as far as the copy of the stack reaches.
     fn walk(&self, sample: &Sample<'_>, space: SpaceRef<'_>) -> Walk {
-        let mut walk = Walk { addresses: Vec::new(), cut: true };
-        let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else {
-            return walk;
-        };
-        let mut registers = UnwindRegisters::default();
-        for (dwarf, perf) in DWARF_TO_PERF {
-            if let Some(value) = recorded.get(perf) {
-                registers.set(dwarf, value);
+        stack_copy::walk(sample, |address, registers, read| {
+            let Place::In(file, at) = self.files.place(space, address) else { return CallerOf::NoCode };
+            match self.files.image(file) {
+                Some(image) => CallerOf::in_image(image, at, registers, read),
+                None => CallerOf::NoCode,
             }
-        }
-        let Some(bottom) = registers.stack_pointer().filter(|_| recorded.abi == ABI_64) else {
-            return walk;
-        };
-        let beyond = Cell::new(false);
-        let read = |address: u64| {
-            let at = usize::try_from(address.checked_sub(bottom)?).ok()?;
-            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
-            beyond.set(beyond.get() || word.is_none());
-            word.map(|bytes| u64::from_le_bytes(*bytes))
-        };
-        while let Some(address) =
-            registers.instruction_pointer().filter(|_| walk.addresses.len() < MOST_FRAMES)
-        {
-            let innermost = walk.addresses.is_empty();
-            walk.addresses.push(address);
-            let code = if innermost { address } else { address.saturating_sub(1) };
-            let Place::In(file, at) = self.files.place(space, RuntimeAddr(code)) else {
-                return walk;
-            };
-            let Some(image) = self.files.image(file) else { return walk };
-            match image.caller(at, &registers, read) {
-                // A caller's frame lies above; anything else would never end.
-                Some(caller) if caller.stack_pointer() > registers.stack_pointer() => {
-                    registers = caller;
-                }
-                _ => {
-                    walk.cut = beyond.get() || image.has_frame_pointer_at(at).is_none();
-                    return walk;
-                }
-            }
-        }
-        walk
+        })
     }
 }

@@ -97,8 +97,8 @@ fn the_artefact_keeps_paths_and_files_without_them_are_as_before() {
     for (bytes, version, columns) in [
         (undivided(&with), "2", true),
         (undivided(&without), "1", false),
-        (bytes(&with), "3", true),
-        (plain, "3", false),
+        (bytes(&with), "4", true),
+        (plain, "4", false),
     ] {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let at = text.rfind("planish.counts.version").unwrap();

@@ -242,7 +242,7 @@ fn what_the_evaluation_lacks_is_said_before_anything_is_recorded() {
         project.planish(&[&words[..], &["--evaluate", evaluate]].concat())
     };
     for (evaluate, says) in
-        [("true {bin}", "never ran"), ("sh -c '{bin} e 9; exit 3'", "ended with exit status: 3")]
+        [("true {bin}", "never ran"), ("sh -c '{bin} e 9; exit 3'", "ended with exit code 3")]
     {
         let refused = tried(evaluate);
         let said = text(&refused.stderr);

@@ -154,7 +154,7 @@ fn callers_callees_and_the_tree_tell_one_story() {
     let sum: u64 = tree["nodes"].as_array().unwrap().iter().map(|n| number(n, "self_weight")).sum();
     assert_eq!(sum, number(&tree, "weight"));
     // Folded stacks have the same weights.
-    let folded = planish(dir.path(), &["report", "tree", "--format", "folded"]);
+    let folded = planish(dir.path(), &["report", "tree", "--emit", "folded"]);
     let lines = text(&folded.stdout);
     let weight = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
     assert_eq!(lines.lines().map(weight).sum::<u64>(), sum);

@@ -3,10 +3,10 @@
 use crate::pairing::StackId;
 use address_spaces::{AddressSpaces, Change, FileId, KERNEL_PID, MappedFile};
 use calltrees::KernelSymbols;
-use image::{FileOffset, Image, ImageAddr, UnwindRegisters};
+use calltrees::stack_copy::{self, CallerOf, Walk};
+use image::{FileOffset, Image, ImageAddr};
 use perfdata::{Record, RuntimeAddr, Sample};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::Cell;
 use std::path::Path;
 
 /// Values of a call chain from here on are no addresses but say whose the following ones are
@@ -18,39 +18,6 @@ const CONTEXT_USER: u64 = -512i64 as u64;
 /// Stands in a chain for callers that it lacks; no mark of the kernel's.
 const MISSING: u64 = -3001i64 as u64;
 const MISSING_NAME: &str = "[a caller is missing]";
-/// Frames unwound at most; perf records as many.
-const MOST_UNWOUND: usize = 127;
-/// `PERF_SAMPLE_REGS_ABI_64`.
-const ABI_64: u64 = 2;
-/// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules
-/// of functions use.
-const DWARF_TO_PERF: [(u16, u32); 17] = [
-    (0, 0),
-    (1, 3),
-    (2, 2),
-    (3, 1),
-    (4, 4),
-    (5, 5),
-    (6, 6),
-    (7, 7),
-    (8, 16),
-    (9, 17),
-    (10, 18),
-    (11, 19),
-    (12, 20),
-    (13, 21),
-    (14, 22),
-    (15, 23),
-    (16, 8),
-];
-
-/// What unwinding by `.eh_frame` gave.
-struct Unwound {
-    frames: Vec<u64>,
-    /// It ended before the outermost frame.
-    cut: bool,
-}
-
 /// The stacks of a recording: numbers for call chains, names for their frames.
 pub(crate) struct Stacks<'k> {
     kernel: Option<&'k KernelSymbols>,
@@ -116,10 +83,10 @@ impl<'k> Stacks<'k> {
             // Recordings of --call-graph dwarf leave the user part to the reader.
             None => {
                 let unwound = self.unwound(pid, sample);
-                if !unwound.frames.is_empty() {
-                    self.unwound_frames += unwound.frames.len() as u64;
+                if !unwound.addresses.is_empty() {
+                    self.unwound_frames += unwound.addresses.len() as u64;
                     chain.push(CONTEXT_USER);
-                    chain.extend(unwound.frames);
+                    chain.extend(unwound.addresses);
                 }
             }
         }
@@ -135,10 +102,10 @@ impl<'k> Stacks<'k> {
             return user.to_vec();
         }
         let mut unwound = self.unwound(pid, sample);
-        if unwound.frames.first() != Some(&innermost) {
-            unwound = Unwound { frames: vec![innermost], cut: true };
+        if unwound.addresses.first() != Some(&innermost) {
+            unwound = Walk { addresses: vec![innermost], cut: true };
         }
-        let mut frames = unwound.frames;
+        let mut frames = unwound.addresses;
         let joined = frames.iter().skip(1).position(|frame| callers.first() == Some(frame));
         if let Some(between) = joined {
             frames.truncate(between + 1);
@@ -165,47 +132,12 @@ impl<'k> Stacks<'k> {
         found.unwrap_or(true)
     }
 
-    /// The addresses of the user's frames, innermost first, as far as the recorded part of the
-    /// stack reaches.
-    fn unwound(&mut self, pid: i32, sample: &Sample<'_>) -> Unwound {
-        let mut found = Unwound { frames: Vec::new(), cut: true };
-        let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else {
-            return found;
-        };
-        let mut registers = UnwindRegisters::default();
-        for (dwarf, perf) in DWARF_TO_PERF {
-            if let Some(value) = recorded.get(perf) {
-                registers.set(dwarf, value);
-            }
-        }
-        let Some(bottom) = registers.stack_pointer().filter(|_| recorded.abi == ABI_64) else {
-            return found;
-        };
-        let beyond = Cell::new(false);
-        let read = |address: u64| {
-            let at = usize::try_from(address.checked_sub(bottom)?).ok()?;
-            let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
-            beyond.set(beyond.get() || word.is_none());
-            word.map(|bytes| u64::from_le_bytes(*bytes))
-        };
-        while let Some(address) =
-            registers.instruction_pointer().filter(|_| found.frames.len() < MOST_UNWOUND)
-        {
-            let code = if found.frames.is_empty() { address } else { address.saturating_sub(1) };
-            found.frames.push(address);
-            let Some((image, at)) = self.place(pid, code) else { return found };
-            match image.caller(at, &registers, read) {
-                // A caller's frame lies above; anything else would never end.
-                Some(caller) if caller.stack_pointer() > registers.stack_pointer() => {
-                    registers = caller
-                }
-                _ => {
-                    found.cut = beyond.get() || image.has_frame_pointer_at(at).is_none();
-                    return found;
-                }
-            }
-        }
-        found
+    /// The user's frames, as far as the recorded part of the stack reaches.
+    fn unwound(&mut self, pid: i32, sample: &Sample<'_>) -> Walk {
+        stack_copy::walk(sample, |address, registers, read| match self.place(pid, address.0) {
+            Some((image, at)) => CallerOf::in_image(image, at, registers, read),
+            None => CallerOf::NoCode,
+        })
     }
 
     /// The number of a chain of addresses and context marks, innermost first.

@@ -81,6 +81,7 @@ fn every_step_of_optimize_is_a_command_that_planish_takes() {
         "report",
         "trainrecord",
         "traintime",
+        "traintry",
     ];
     assert_eq!(all.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }

@@ -76,20 +76,18 @@ pub struct TreeArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: usize,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t)]
-    format: TreeFormat,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Print all stacks for another program instead of the tree; --limit, --percent and --depth do
+    /// not hold
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "format")]
+    emit: Option<Stacks>,
 }
 
-/// How a whole tree is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum TreeFormat {
-    /// Lines for people
-    #[default]
-    Text,
-    /// One JSON object
-    Json,
-    /// One line a stack with its weight, as flame graph programs read it; --limit, --percent and
-    /// --depth do not hold for it
+/// How stacks are written for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Stacks {
+    /// One line a stack with its weight, as flame graph programs read it
     Folded,
 }
 
@@ -128,11 +126,7 @@ fn around(
         .map_err(anyhow::Error::msg)
         .with_context(|| args.source.input.display().to_string())?;
     let shape = Shape { depth: args.depth, ..shape };
-    let format = match args.format {
-        Format::Text => TreeFormat::Text,
-        Format::Json => TreeFormat::Json,
-    };
-    print(&selected, &shape, format)?;
+    print(&selected, &shape, args.format)?;
     args.source.tell_notes(&selected, global);
     Ok(FINE)
 }
@@ -142,15 +136,17 @@ pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
     let recorded = args.source.read(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape { direction: Direction::Calls, of: Vec::new(), depth: args.depth };
-    print(&selected, &shape, args.format)?;
+    match args.emit {
+        Some(Stacks::Folded) => output::print(&tell::folded(&selected))?,
+        None => print(&selected, &shape, args.format)?,
+    }
     args.source.tell_notes(&selected, global);
     Ok(FINE)
 }
 
-fn print(selected: &Selected<'_>, shape: &Shape, format: TreeFormat) -> anyhow::Result<()> {
+fn print(selected: &Selected<'_>, shape: &Shape, format: Format) -> anyhow::Result<()> {
     match format {
-        TreeFormat::Text => output::print(&tell::graph_text(selected, shape)),
-        TreeFormat::Json => output::print_json(&tell::graph_json(selected, shape)),
-        TreeFormat::Folded => output::print(&tell::folded(selected)),
+        Format::Text => output::print(&tell::graph_text(selected, shape)),
+        Format::Json => output::print_json(&tell::graph_json(selected, shape)),
     }
 }

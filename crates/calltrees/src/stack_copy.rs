@@ -1,0 +1,127 @@
+//! The walk from a sampled address to its callers, through the copy of the stack that the sample
+//! carries, by rules of `.eh_frame`.
+
+use image::{Image, ImageAddr, UnwindRegisters};
+use perfdata::{RuntimeAddr, Sample};
+use std::cell::Cell;
+
+/// Frames unwound at most; perf records as many.
+const MOST_FRAMES: usize = 127;
+/// `PERF_SAMPLE_REGS_ABI_64`.
+const ABI_64: u64 = 2;
+/// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules
+/// of functions use.
+const DWARF_TO_PERF: [(u16, u32); 17] = [
+    (0, 0),
+    (1, 3),
+    (2, 2),
+    (3, 1),
+    (4, 4),
+    (5, 5),
+    (6, 6),
+    (7, 7),
+    (8, 16),
+    (9, 17),
+    (10, 18),
+    (11, 19),
+    (12, 20),
+    (13, 21),
+    (14, 22),
+    (15, 23),
+    (16, 8),
+];
+
+/// The frames that a walk gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// Runtime addresses of the user's frames, innermost first: the sampled one, then those that
+    /// calls return to.
+    pub addresses: Vec<u64>,
+    /// It ended before the outermost frame: the copy does not reach further, or nothing is known
+    /// of the code.
+    pub cut: bool,
+}
+
+/// What is known of the caller of the code at an address.
+#[derive(Clone, Debug)]
+pub enum CallerOf {
+    /// No image lies there.
+    NoCode,
+    /// The registers of the caller.
+    Registers(Box<UnwindRegisters>),
+    /// There is none, or its registers cannot be told.
+    None {
+        /// Whether the image has rules for the code: then it has no caller that it knows of.
+        has_rules: bool,
+    },
+}
+
+impl CallerOf {
+    /// What an image says of the code at one of its addresses. `read` gives a word of the stack.
+    pub fn in_image(
+        image: &Image,
+        at: ImageAddr,
+        registers: &UnwindRegisters,
+        read: &dyn Fn(u64) -> Option<u64>,
+    ) -> CallerOf {
+        match image.caller(at, registers, read) {
+            Some(caller) => CallerOf::Registers(Box::new(caller)),
+            None => CallerOf::None { has_rules: image.has_frame_pointer_at(at).is_some() },
+        }
+    }
+}
+
+/// Walks as far as the copy of the stack reaches. `caller_of` is asked with an address of the code
+/// (of callers, of the last byte of the call), the registers there, and a way to read the stack.
+pub fn walk(
+    sample: &Sample<'_>,
+    mut caller_of: impl FnMut(
+        RuntimeAddr,
+        &UnwindRegisters,
+        &dyn Fn(u64) -> Option<u64>,
+    ) -> CallerOf,
+) -> Walk {
+    let mut walk = Walk { addresses: Vec::new(), cut: true };
+    let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else {
+        return walk;
+    };
+    let mut registers = UnwindRegisters::default();
+    for (dwarf, perf) in DWARF_TO_PERF {
+        if let Some(value) = recorded.get(perf) {
+            registers.set(dwarf, value);
+        }
+    }
+    let Some(bottom) = registers.stack_pointer().filter(|_| recorded.abi == ABI_64) else {
+        return walk;
+    };
+    let beyond = Cell::new(false);
+    let read = |address: u64| {
+        let at = usize::try_from(address.checked_sub(bottom)?).ok()?;
+        let word = stack.bytes.get(at..).and_then(|rest| rest.first_chunk::<8>());
+        beyond.set(beyond.get() || word.is_none());
+        word.map(|bytes| u64::from_le_bytes(*bytes))
+    };
+    while let Some(address) =
+        registers.instruction_pointer().filter(|_| walk.addresses.len() < MOST_FRAMES)
+    {
+        let innermost = walk.addresses.is_empty();
+        walk.addresses.push(address);
+        let code = if innermost { address } else { address.saturating_sub(1) };
+        match caller_of(RuntimeAddr(code), &registers, &read) {
+            // A caller's frame lies above; anything else would never end.
+            CallerOf::Registers(caller) if caller.stack_pointer() > registers.stack_pointer() => {
+                registers = *caller;
+            }
+            CallerOf::Registers(_) => {
+                walk.cut = beyond.get();
+                return walk;
+            }
+            CallerOf::None { has_rules } => {
+                walk.cut = beyond.get() || !has_rules;
+                return walk;
+            }
+            CallerOf::NoCode => return walk,
+        }
+    }
+    walk
+}
