@@ -218,9 +218,7 @@ fn stacks(
     let stack = |((event, thread, functions), weight)| Stack { event, thread, functions, weight };
     let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
     // The order of a hash table is no order.
-    let key = |stack: &Stack| {
-        (stack.event, stack.thread, stack.functions.clone())
-    };
+    let key = |stack: &Stack| (stack.event, stack.thread, stack.functions.clone());
     stacks.sort_by_cached_key(key);
     (threads, stacks)
 }

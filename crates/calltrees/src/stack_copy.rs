@@ -75,11 +75,7 @@ impl CallerOf {
 /// (of callers, of the last byte of the call), the registers there, and a way to read the stack.
 pub fn walk(
     sample: &Sample<'_>,
-    mut caller_of: impl FnMut(
-        RuntimeAddr,
-        &UnwindRegisters,
-        &dyn Fn(u64) -> Option<u64>,
-    ) -> CallerOf,
+    mut caller_of: impl FnMut(RuntimeAddr, &UnwindRegisters, &dyn Fn(u64) -> Option<u64>) -> CallerOf,
 ) -> Walk {
     let mut walk = Walk { addresses: Vec::new(), cut: true };
     let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else {

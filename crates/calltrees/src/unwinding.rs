@@ -71,7 +71,9 @@ impl Unwinder<'_> {
     /// The user's frames, as far as the copy of the stack reaches.
     fn walk(&self, sample: &Sample<'_>, space: SpaceRef<'_>) -> Walk {
         stack_copy::walk(sample, |address, registers, read| {
-            let Place::In(file, at) = self.files.place(space, address) else { return CallerOf::NoCode };
+            let Place::In(file, at) = self.files.place(space, address) else {
+                return CallerOf::NoCode;
+            };
             match self.files.image(file) {
                 Some(image) => CallerOf::in_image(image, at, registers, read),
                 None => CallerOf::NoCode,
