@@ -5,7 +5,7 @@ use calltrees::rows::{By, Row, Subject, named, rows};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-fn limited<'a, T>(all: &'a [T], limit: usize) -> &'a [T] {
+fn limited<T>(all: &[T], limit: usize) -> &[T] {
     if limit == 0 { all } else { all.get(..limit).unwrap_or(all) }
 }
 

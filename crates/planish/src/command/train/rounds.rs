@@ -227,7 +227,7 @@ impl Recorder<'_> {
         let first = kept_rounds::counting(done).first();
         let named = first.map(|&round| self.name(&self.args.data, round, 0, "data"));
         let named = named.unwrap_or_else(|| self.args.data.clone());
-        counts::refuse_too_few(&all, &[named.clone()])?;
+        counts::refuse_too_few(&all, std::slice::from_ref(&named))?;
         let of = |image: &Arc<Image>| Some(Evidence::of(counted(&all, image)?, image));
         let evidence: Vec<Evidence> = self.images.iter().filter_map(of).collect();
         if let (true, Some(image)) = (evidence.is_empty(), self.images.first()) {
