@@ -219,7 +219,7 @@ impl Recorder<'_> {
         let first = kept_rounds::counting(done).first();
         let named = first.map(|&round| self.name(&self.args.data, round, 0, "data"));
         let named = named.unwrap_or_else(|| self.args.data.clone());
-        counts::refuse_too_few(&all, &[named.clone()])?;
+        counts::refuse_too_few(&all, std::slice::from_ref(&named))?;
         let evidence = Evidence::of(all.of(&self.image, &named)?, &self.image);
         Ok(Sum { all, parts, factors, found: Found::from(&evidence) })
     }
