@@ -13,7 +13,7 @@ use counts::evidence::{Evidence, LEAST_OVERLAP, LEAST_SAMPLES, below};
 use record::Branches;
 use serde::{Deserialize, Serialize};
 
-/// Halves that overlap so far leave no more than a seventieth of the profile to chance.
+/// Halves that overlap so far leave about 1.5 % of the profile to chance.
 pub const STABLE: f64 = 0.97;
 
 /// Seconds that the first round records, all commands together.
