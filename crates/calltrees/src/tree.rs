@@ -54,22 +54,18 @@ impl Tree {
         tree.finished()
     }
 
-    /// What `function` called: the parts of the stacks from its outermost frame on inwards.
+    /// What a function called: the parts of the stacks from its outermost frame on inwards.
     pub fn of_callees<'s>(
         stacks: impl IntoIterator<Item = (&'s [FunctionId], Weight)>,
         is_it: impl Fn(FunctionId) -> bool,
     ) -> Tree {
-        let mut tree = Tree::default();
-        for (functions, weight) in stacks {
-            let outermost = functions.iter().rposition(|&function| is_it(function));
-            if let Some(inner) = outermost.and_then(|at| functions.get(..=at)) {
-                tree.add(inner.iter().rev().copied(), weight);
-            }
-        }
-        tree.finished()
+        Tree::of_calls(stacks.into_iter().filter_map(|(functions, weight)| {
+            let outermost = functions.iter().rposition(|&function| is_it(function))?;
+            Some((functions.get(..=outermost)?, weight))
+        }))
     }
 
-    /// Who called `function`: the parts of the stacks from its outermost frame on outwards.
+    /// Who called a function: the parts of the stacks from its outermost frame on outwards.
     pub fn of_callers<'s>(
         stacks: impl IntoIterator<Item = (&'s [FunctionId], Weight)>,
         is_it: impl Fn(FunctionId) -> bool,

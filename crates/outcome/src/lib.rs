@@ -59,74 +59,31 @@ impl Finished<'_> {
             measurement.raw = vec![files.runs(n).display().to_string()];
             last_step.extend(self.added_by_layout(&files, n)?);
             measurements.push(measurement);
-            // What lies there of another command was counted before planish.toml changed.
-            let counted = self.project.config.evaluate.is_direct(n);
-            if counted && self.project.config.record.count_branches {
-                // The steps are optional: without an emulator there are no counts.
-                let count = |which: &str| {
-                    let value: serde_json::Value =
-                        read_json(&at(&files.branches(which, n))).ok()?;
-                    value.get("taken_branches")?.as_u64()
-                };
-                if let (Some(base), Some(opt)) = (count("base"), count("opt")) {
-                    let others =
-                        others.iter().filter_map(|p| Some((p.ending.to_owned(), count(p.ending)?)));
-                    branches.push(Branches {
-                        command: command.to_string(),
-                        base,
-                        opt,
-                        others: others.collect(),
-                    });
-                }
-            }
+            branches.extend(self.branches(&files, n, command, &others));
         }
         let size = |path: &Path| std::fs::metadata(at(path)).map_or(0, |m| m.len());
         let counted: serde_json::Value = read_json(&at(&files.counted))?;
-        let training = self.project.config.workload.train.all();
         let trained: Option<report::training::Trained> = counted
             .get("training")
             .map(|trained| serde_json::from_value(trained.clone()))
             .transpose()
             .map_err(|e| json_error(&at(&files.counted), e))?;
-        // Where the CPU records branches each recording is a part of the counts.
-        let part = |n: usize| match &trained {
-            Some(trained) => Some(trained.commands.get(n)?.samples),
-            None => counted.get("parts")?.get(n)?.get("used")?.as_u64(),
-        };
         let there: Vec<Measured> =
             measured.iter().filter(|p| at(&p.path).is_file()).cloned().collect();
         let images = self.images(&files, &counted, &there)?;
         let evidence = images::evidence(&images, evidence);
-        let all: u64 = (0..training.len()).filter_map(part).sum();
-        let share = |n: usize| match &trained {
-            Some(trained) => Some(trained.commands.get(n)?.share),
-            None => part(n).filter(|_| all > 0).map(|used| used as f64 / all as f64),
-        };
-        let recorded = |n: usize| {
-            let trained = trained.as_ref().and_then(|trained| trained.commands.get(n));
-            trained.map_or_else(|| size(&files.recording(n)), |command| command.file_bytes)
-        };
-        // Where the CPU records branches nothing is timed.
-        let timed = Training::read(&at(&files.training)).ok();
-        let recording = |(n, command): (usize, &&str)| Recording {
-            command: command.to_string(),
-            file_bytes: recorded(n),
-            seconds: timed.as_ref().and_then(|timed| Some(timed.commands.get(n)?.seconds)),
-            samples: part(n),
-            share: share(n),
-        };
         Ok(Optimization {
             schema: "planish-optimize".into(),
             version: 1,
             planish: planish.to_owned(),
             machine: machine(),
             build: self.builds(&files, &verified)?,
-            recordings: training.iter().enumerate().map(recording).collect(),
+            recordings: self.recordings(&files, &counted, trained.as_ref()),
             profile: Profile {
                 path: profile.display().to_string(),
                 file_bytes: size(&profile),
                 evidence: Some(evidence.clone()),
-                training: trained.clone(),
+                training: trained,
             },
             warnings: evidence
                 .warning
@@ -151,6 +108,66 @@ impl Finished<'_> {
             branches,
             stages: self.stages()?,
         })
+    }
+
+    /// The taken branches of all programs on the n-th evaluation command, where they were counted.
+    fn branches(
+        &self,
+        files: &Files,
+        n: usize,
+        command: &str,
+        others: &[&Measured],
+    ) -> Option<Branches> {
+        // What lies there of another command was counted before planish.toml changed.
+        let config = &self.project.config;
+        if !config.evaluate.is_direct(n) || !config.record.count_branches {
+            return None;
+        }
+        // The steps are optional: without an emulator there are no counts.
+        let count = |which: &str| {
+            let path = self.project.directory.join(files.branches(which, n));
+            let value: serde_json::Value = read_json(&path).ok()?;
+            value.get("taken_branches")?.as_u64()
+        };
+        let (base, opt) = (count("base")?, count("opt")?);
+        let others = others.iter().filter_map(|p| Some((p.ending.to_owned(), count(p.ending)?)));
+        Some(Branches { command: command.to_owned(), base, opt, others: others.collect() })
+    }
+
+    /// What each training command gave.
+    fn recordings(
+        &self,
+        files: &Files,
+        counted: &serde_json::Value,
+        trained: Option<&report::training::Trained>,
+    ) -> Vec<Recording> {
+        let at = |path: &Path| self.project.directory.join(path);
+        let size = |path: &Path| std::fs::metadata(at(path)).map_or(0, |m| m.len());
+        let training = self.project.config.workload.train.all();
+        // Where the CPU records branches each recording is a part of the counts.
+        let part = |n: usize| match trained {
+            Some(trained) => Some(trained.commands.get(n)?.samples),
+            None => counted.get("parts")?.get(n)?.get("used")?.as_u64(),
+        };
+        let all: u64 = (0..training.len()).filter_map(part).sum();
+        let share = |n: usize| match trained {
+            Some(trained) => Some(trained.commands.get(n)?.share),
+            None => part(n).filter(|_| all > 0).map(|used| used as f64 / all as f64),
+        };
+        let recorded = |n: usize| {
+            let trained = trained.and_then(|trained| trained.commands.get(n));
+            trained.map_or_else(|| size(&files.recording(n)), |command| command.file_bytes)
+        };
+        // Where the CPU records branches nothing is timed.
+        let timed = Training::read(&at(&files.training)).ok();
+        let recording = |(n, command): (usize, &&str)| Recording {
+            command: command.to_string(),
+            file_bytes: recorded(n),
+            seconds: timed.as_ref().and_then(|timed| Some(timed.commands.get(n)?.seconds)),
+            samples: part(n),
+            share: share(n),
+        };
+        training.iter().enumerate().map(recording).collect()
     }
 
     /// What the profile of the program rests on.
