@@ -186,7 +186,8 @@ fn course(runs: &Runs) -> Option<String> {
             if change > 0.0 { "slower" } else { "faster" }
         )),
         Course::Unsteady { changes } => {
-            Some(format!("unsteady: the speed of the machine changed {changes} times; {harmless}"))
+            let often = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
+            Some(format!("unsteady: the speed of the machine changed {often}; {harmless}"))
         }
     }
 }

@@ -30,9 +30,9 @@ pub(crate) fn notes(path: &Path, spe: &SpeLedger) -> Vec<String> {
     let lost = spe.truncated.saturating_add(spe.partial).saturating_add(spe.collided);
     if lost > 0 {
         notes.push(format!(
-            "{path}: the kernel says that Arm SPE records were lost: {} times the buffer was full \
-             (record -m,SIZE makes it larger), {} times with gaps, {} times operations were \
-             picked too fast (record -c N with a larger N)",
+            "{path}: the kernel says that Arm SPE records were lost (how often: buffer full {}, \
+             with gaps {}, operations picked too fast {}); record -m,SIZE makes the buffer \
+             larger, record -c N with a larger N picks more slowly",
             spe.truncated, spe.partial, spe.collided
         ));
     }

@@ -12,8 +12,8 @@ pub fn of(given: &[f64], number: usize, things: &str) -> anyhow::Result<Vec<f64>
     }
     if given.len() != number {
         bail!(
-            "--weight is given {} times and {things} {number} times: give one weight for each, in \
-             the same order",
+            "the number of --weight is {} and that of {things} is {number}: give one weight for \
+             each, in the same order",
             given.len()
         );
     }

@@ -224,10 +224,13 @@ impl CodeMetrics {
             ));
         }
         if self.interruptions > 0 {
+            let often = match self.interruptions {
+                1 => "once".to_owned(),
+                number => format!("{number} times"),
+            };
             remarks.push(format!(
-                "signals or faults broke the flow {} times; where they fall may vary from run to \
-                 run",
-                self.interruptions
+                "signals or faults broke the flow {often}; where they fall may vary from run to \
+                 run"
             ));
         }
         remarks
