@@ -106,6 +106,22 @@ pub struct Recorded {
     pub ledger: Ledger,
 }
 
+impl Recorded {
+    /// Leaves out stacks for which `keep` is false; the ledger counts their samples as filtered.
+    pub fn retain(&mut self, keep: impl Fn(&Thread, &Stack, &Names) -> bool) {
+        let (threads, names, ledger) = (&self.threads, &self.names, &mut self.ledger);
+        self.stacks.retain(|stack| {
+            let thread = threads.get(stack.thread as usize);
+            let kept = thread.is_some_and(|thread| keep(thread, stack, names));
+            if !kept {
+                ledger.used = ledger.used.saturating_sub(stack.weight.samples);
+                ledger.filtered = ledger.filtered.saturating_add(stack.weight.samples);
+            }
+            kept
+        });
+    }
+}
+
 /// Reads `input` (named `path` in messages) and names its stacks.
 ///
 /// # Errors

@@ -183,6 +183,53 @@ fn a_filter_leaves_out_samples_and_says_so() {
     assert!(text(&none.stderr).contains("the filters leave out all of them"));
     let event = planish(dir.path(), &["report", "hot", "--event", "cycles"]);
     assert!(text(&event.stderr).contains("no sampled event is called cycles; there is cpu-clock"));
+    // Names of threads, as they were then.
+    let named = json(dir.path(), &["report", "hot", "--comm", "calls"]);
+    assert_eq!(number(&named, "samples"), number(&own, "samples"));
+    let none = planish(dir.path(), &["report", "hot", "--comm", "cals"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("no sampled thread is called cals; there is calls"));
+}
+
+#[test]
+fn parts_of_the_time_add_up_to_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    recorded(dir.path(), &[], "perf.data");
+    let part = |time: &str| {
+        let found = json(dir.path(), &["report", "hot", "--time", time]);
+        check_books(&found);
+        number(&found, "samples")
+    };
+    let all = number(&json(dir.path(), &["report", "hot"]), "samples");
+    let (early, late) = (part("-0.05"), part("0.05-"));
+    assert!(early > 0 && late > 0, "{early} {late}");
+    assert_eq!(early + late, all);
+    assert_eq!(part("0-0.02") + part("0.02-0.05"), early);
+    let none = planish(dir.path(), &["report", "hot", "--time", "1000-"]);
+    assert!(text(&none.stderr).contains("the filters leave out all of them"));
+    for wrong in ["2", "3-2", "x-y"] {
+        let refused = planish(dir.path(), &["report", "hot", "--time", wrong]);
+        assert_eq!(refused.status.code(), Some(2), "{wrong}");
+    }
+}
+
+#[test]
+fn stacks_through_a_function_weigh_what_it_weighs() {
+    let dir = tempfile::tempdir().unwrap();
+    recorded(dir.path(), &["-g"], "perf.data");
+    let all = json(dir.path(), &["report", "hot"]);
+    let row = |found: &Value, name: &str| {
+        let rows = found["rows"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["linkage_name"] == name)
+    };
+    let through = json(dir.path(), &["report", "hot", "--through", "again"]);
+    check_books(&through);
+    let again = row(&all, "again").unwrap();
+    assert_eq!(number(&through, "weight"), number(&again, "total_weight"));
+    let leaf = |found: &Value| number(&row(found, "leaf").unwrap(), "self_weight");
+    assert!(leaf(&through) > 0 && leaf(&through) < leaf(&all));
+    let none = planish(dir.path(), &["report", "hot", "--through", "agan"]);
+    assert!(text(&none.stderr).contains("no sample has a function called agan"));
 }
 
 /// Fixtures of perf itself: one file, pipe, directory, compressed.

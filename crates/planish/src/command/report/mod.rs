@@ -1,6 +1,7 @@
 //! `planish report`: what a recording shows, and the result of a finished run.
 
 mod calls;
+mod filter;
 mod finished;
 mod recording;
 mod symbols;

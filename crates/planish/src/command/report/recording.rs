@@ -1,5 +1,6 @@
 //! A recording opened for `planish report`, with the files and names that it needs.
 
+use super::filter::FilterArgs;
 use super::symbols::{Finder, Symbols};
 use crate::cli::Global;
 use crate::command::percent::percent_of_all;
@@ -22,12 +23,8 @@ pub struct Source {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
     pub inlined: bool,
-    /// Count only samples of this process
-    #[arg(long)]
-    pub pid: Option<i32>,
-    /// Count only samples of this thread
-    #[arg(long)]
-    pub tid: Option<i32>,
+    #[command(flatten)]
+    pub filter: FilterArgs,
     #[command(flatten)]
     pub symbols: Symbols,
     /// How many lines to print at most; 0: all
@@ -52,10 +49,8 @@ impl Source {
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
-        let keep = |sample: &perfdata::ChainSample<'_>| {
-            self.pid.is_none_or(|pid| pid == sample.pid)
-                && self.tid.is_none_or(|tid| tid == sample.tid)
-        };
+        let window = self.filter.window(&self.input, &input, global.threads())?;
+        let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
             open: &|mapped| finder.open(mapped),
@@ -64,7 +59,12 @@ impl Source {
             keep: &keep,
             progress: &|bytes| bar.add(bytes),
         };
-        Ok(calltrees::read(&self.input, &input, &options)?)
+        let mut recorded = calltrees::read(&self.input, &input, &options)?;
+        self.filter
+            .narrow(&mut recorded)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| self.input.display().to_string())?;
+        Ok(recorded)
     }
 
     /// What of it is to be told.

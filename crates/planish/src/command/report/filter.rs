@@ -1,0 +1,130 @@
+//! Which samples of a recording count: of one thread, of a part of the time, through a function.
+
+use anyhow::{Context as _, bail};
+use calltrees::{Recorded, first_time};
+use perfdata::{ChainSample, Input};
+use report::calls::{Direction, Shape};
+use std::ops::Range;
+use std::path::Path;
+
+/// Options that leave samples out.
+#[derive(Debug, clap::Args)]
+pub struct FilterArgs {
+    /// Count only samples of this process
+    #[arg(long)]
+    pub pid: Option<i32>,
+    /// Count only samples of this thread
+    #[arg(long)]
+    pub tid: Option<i32>,
+    /// Count only samples of threads with this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Count only samples with this function on their stack: its linkage name, or its name as in
+    /// the source, with or without arguments
+    #[arg(long, value_name = "FUNCTION")]
+    pub through: Option<String>,
+    /// Count only samples of this part of the recording, in seconds since its first sample: 2.5-4,
+    /// 2.5- or -4
+    #[arg(long, value_name = "FROM-TO", value_parser = seconds, allow_hyphen_values = true)]
+    pub time: Option<Seconds>,
+}
+
+/// A part of a recording, in ns since its first sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seconds {
+    from: u64,
+    to: u64,
+}
+
+fn seconds(text: &str) -> Result<Seconds, String> {
+    /// Nothing is recorded for longer, and the product fits.
+    const MOST: f64 = 1e9;
+    let expected = || format!("expected FROM-TO in seconds, such as 2.5-4, 2.5- or -4, not {text}");
+    let (from, to) = text.split_once('-').ok_or_else(expected)?;
+    let ns = |part: &str, missing: u64| -> Result<u64, String> {
+        if part.is_empty() {
+            return Ok(missing);
+        }
+        let plain = part.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number = part.parse::<f64>().ok().filter(|number| plain && *number <= MOST);
+        Ok(number.ok_or_else(expected)?.mul_add(1e9, 0.5) as u64)
+    };
+    let part = Seconds { from: ns(from, 0)?, to: ns(to, u64::MAX)? };
+    if part.from >= part.to {
+        return Err(format!("{text} ends before it begins"));
+    }
+    Ok(part)
+}
+
+impl FilterArgs {
+    /// The times that count, of the recording's clock; none if all do.
+    ///
+    /// # Errors
+    /// Where the samples of `input` (named `path`) have no times.
+    pub fn window(
+        &self,
+        path: &Path,
+        input: &Input,
+        threads: usize,
+    ) -> anyhow::Result<Option<Range<u64>>> {
+        let Some(part) = self.time else { return Ok(None) };
+        let first = first_time(input, threads).with_context(|| path.display().to_string())?;
+        let Some(first) = first else {
+            bail!("{}: --time: its samples have no times (perf record -T)", path.display());
+        };
+        Ok(Some(first.saturating_add(part.from)..first.saturating_add(part.to)))
+    }
+
+    /// Whether a sample counts, as far as it can be told before its stack has names.
+    pub fn keeps(&self, sample: &ChainSample<'_>, window: Option<&Range<u64>>) -> bool {
+        self.pid.is_none_or(|pid| pid == sample.pid)
+            && self.tid.is_none_or(|tid| tid == sample.tid)
+            && window.is_none_or(|window| sample.time.is_some_and(|time| window.contains(&time)))
+    }
+
+    /// Leaves out what only names tell.
+    ///
+    /// # Errors
+    /// Where nothing has a name that is asked for.
+    pub fn narrow(&self, recorded: &mut Recorded) -> Result<(), String> {
+        if let Some(comm) = &self.comm {
+            if !recorded.threads.iter().any(|thread| thread.name == *comm) {
+                return Err(no_thread(recorded, comm));
+            }
+            recorded.retain(|thread, _, _| thread.name == *comm);
+        }
+        if let Some(function) = &self.through {
+            let through = Shape::of_function(recorded, Direction::Callees, function)?.of;
+            recorded.retain(|_, stack, _| stack.functions.iter().any(|id| through.contains(id)));
+        }
+        Ok(())
+    }
+}
+
+fn no_thread(recorded: &Recorded, comm: &str) -> String {
+    let mut names: Vec<&str> = recorded.threads.iter().map(|thread| &*thread.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(10);
+    let names: Vec<_> = names.into_iter().map(report::visible).collect();
+    let comm = report::visible(comm);
+    format!("no sampled thread is called {comm}; there is {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_time_are_seconds() {
+        let part = |from, to| Ok(Seconds { from, to });
+        assert_eq!(seconds("2.5-4"), part(2_500_000_000, 4_000_000_000));
+        assert_eq!(seconds("2.5-"), part(2_500_000_000, u64::MAX));
+        assert_eq!(seconds("-4"), part(0, 4_000_000_000));
+        assert_eq!(seconds("-"), part(0, u64::MAX));
+        for wrong in ["", "2", "4-2", "2-2", "a-b", "1e3-2e3", "nan-", "inf-", "-1-2", "1-9e99"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        assert!(seconds("1-99999999999999999").is_err());
+    }
+}
