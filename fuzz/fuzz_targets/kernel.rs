@@ -12,5 +12,5 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = (config.value(name), config.is_on(name), config.number(name));
         }
     }
-    let _ = switches::KernelSymbols::parse(&text);
+    let _ = calltrees::KernelSymbols::parse(&text);
 });

@@ -6,6 +6,7 @@ use crate::kernel::KernelSymbols;
 use crate::marks;
 use crate::naming::{FunctionId, Names, PlaceId, Places};
 use crate::sideband::{self, ThreadNames};
+use crate::switching::{self, Reason, Switching};
 use crate::unwinding::{Frames, Unwinder};
 use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
@@ -92,7 +93,8 @@ pub struct Ledger {
 /// The named stacks of a recording.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The events, by index.
+    /// The events, by index; behind those of the recording the waits for each reason, if it has
+    /// records of switches.
     pub events: Vec<Event>,
     /// Threads that were sampled.
     pub threads: Vec<Thread>,
@@ -102,6 +104,8 @@ pub struct Recorded {
     pub stacks: Vec<Stack>,
     /// From the first to the last sample, in ns; 0 where samples have no times.
     pub span_ns: u64,
+    /// What its context switches say, if it has records of them.
+    pub switching: Option<Switching>,
     /// What was not used.
     pub ledger: Ledger,
 }
@@ -110,10 +114,12 @@ impl Recorded {
     /// Leaves out stacks for which `keep` is false; the ledger counts their samples as filtered.
     pub fn retain(&mut self, keep: impl Fn(&Thread, &Stack, &Names) -> bool) {
         let (threads, names, ledger) = (&self.threads, &self.names, &mut self.ledger);
+        let sampled = self.events.iter().filter(|event| event.off_cpu.is_none()).count();
         self.stacks.retain(|stack| {
             let thread = threads.get(stack.thread as usize);
             let kept = thread.is_some_and(|thread| keep(thread, stack, names));
-            if !kept {
+            // Waits are no samples of their own.
+            if !kept && (stack.event as usize) < sampled {
                 ledger.used = ledger.used.saturating_sub(stack.weight.samples);
                 ledger.filtered = ledger.filtered.saturating_add(stack.weight.samples);
             }
@@ -137,6 +143,13 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     let names = ThreadNames::new(side.naming);
     let files = Files::new(&timeline, options.open);
     let deferred = DeferredChains::read(input).map_err(fault)?;
+    let switching = switching::read(input, options.keep).map_err(fault)?;
+    let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();
+    let at_switches = events.iter().map(|event| event.is_switches).collect();
+    let sampled = events.len();
+    if switching.is_some() {
+        events.extend(Reason::ALL.map(Event::off_cpu));
+    }
     let shared = Shared {
         input,
         timeline: &timeline,
@@ -147,6 +160,8 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         bases: &side.bases,
         periods: input.attrs().iter().map(|attr| attr.period_or_freq).collect(),
         keep: options.keep,
+        at_switches,
+        switching: switching.as_ref(),
     };
     let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
@@ -164,13 +179,15 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     ledger.lost = side.lost_records.max(side.lost_samples);
     ledger.unknown_records = side.unknown;
     ledger.truncated_bytes = side.truncated_bytes;
-    ledger.used = stacks.iter().map(|stack| stack.weight.samples).sum();
+    let own = |stack: &&Stack| (stack.event as usize) < sampled;
+    ledger.used = stacks.iter().filter(own).map(|stack| stack.weight.samples).sum();
     Ok(Recorded {
-        events: input.attrs().iter().map(Event::of).collect(),
+        events,
         threads,
         names: functions,
         stacks,
         span_ns: last - first,
+        switching,
         ledger,
     })
 }

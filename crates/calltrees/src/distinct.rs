@@ -32,18 +32,21 @@ pub struct Weight {
     pub samples: u64,
     /// The sum of their periods: nanoseconds of clocks, else events.
     pub period: u64,
+    /// The largest period of one of them.
+    pub heaviest: u64,
 }
 
 impl Weight {
     /// Of one sample.
     pub fn one(period: u64) -> Weight {
-        Weight { samples: 1, period }
+        Weight { samples: 1, period, heaviest: period }
     }
 
     /// Adds another.
     pub fn add(&mut self, other: Weight) {
         self.samples = self.samples.saturating_add(other.samples);
         self.period = self.period.saturating_add(other.period);
+        self.heaviest = self.heaviest.max(other.heaviest);
     }
 }
 

@@ -1,19 +1,26 @@
 //! What was sampled, and what its weights mean.
 
+use crate::switching::Reason;
 use perfdata::EventAttr;
 
 /// `type` of software events, and their `config` (`include/uapi/linux/perf_event.h`).
 const SOFTWARE: u32 = 1;
 const CLOCKS: [u64; 2] = [0, 1];
+const SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
 
 /// An event of a recording.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Event {
     /// As the recording has it, else by its numbers.
     pub name: String,
     /// Whether its weights are nanoseconds; else they are events.
     pub is_clock: bool,
+    /// Why threads were off their CPU, if that is what its weights tell: each of its samples is a
+    /// wait.
+    pub off_cpu: Option<Reason>,
+    /// Whether it is taken at each context switch.
+    pub is_switches: bool,
     /// Whether it samples nothing: perf adds one for the sake of its mapping records.
     pub is_dummy: bool,
 }
@@ -30,8 +37,31 @@ impl Event {
         });
         Event {
             name,
-            is_clock: software && CLOCKS.contains(&attr.config),
+            is_clock: is_clock(attr),
+            off_cpu: None,
+            is_switches: is_switches(attr),
             is_dummy: software && attr.config == DUMMY,
         }
     }
+
+    /// The waits for one of the two reasons.
+    pub(crate) fn off_cpu(reason: Reason) -> Event {
+        Event {
+            name: reason.event().to_owned(),
+            is_clock: true,
+            off_cpu: Some(reason),
+            is_switches: false,
+            is_dummy: false,
+        }
+    }
+}
+
+/// Whether an event counts nanoseconds.
+pub(crate) fn is_clock(attr: &EventAttr) -> bool {
+    attr.kind == SOFTWARE && CLOCKS.contains(&attr.config)
+}
+
+/// Whether an event is taken at each context switch.
+pub(crate) fn is_switches(attr: &EventAttr) -> bool {
+    attr.kind == SOFTWARE && attr.config == SWITCHES
 }

@@ -18,6 +18,7 @@ mod naming;
 pub mod rows;
 mod sideband;
 pub mod stack_copy;
+pub mod switching;
 mod times;
 mod tree;
 mod unwinding;

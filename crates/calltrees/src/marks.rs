@@ -8,6 +8,9 @@ use perfdata::CpuMode;
 const FIRST: u64 = -4095i64 as u64;
 const KERNEL: u64 = -128i64 as u64;
 const USER: u64 = -512i64 as u64;
+/// Stand for what is not there; no marks of the kernel's.
+const MISSING: u64 = -3001i64 as u64;
+const NO_SAMPLE: u64 = -3002i64 as u64;
 /// `PERF_CONTEXT_USER_DEFERRED`: what follows is a cookie.
 const USER_DEFERRED: u64 = -640i64 as u64;
 
@@ -20,6 +23,10 @@ pub(crate) enum Owner {
     Kernel,
     /// The hypervisor, or a virtual machine: what lies where is not in the recording.
     Elsewhere,
+    /// Nobody's: callers that a chain lacks stand there.
+    Missing,
+    /// Nobody's: there is no sample that tells the chain.
+    NoSample,
 }
 
 impl Owner {
@@ -29,6 +36,15 @@ impl Owner {
             KERNEL => Some(Owner::Kernel),
             USER => Some(Owner::Process),
             word if word >= FIRST => Some(Owner::Elsewhere),
+            _ => None,
+        }
+    }
+
+    /// What a word says that stands where an address would.
+    fn instead_of_address(word: u64) -> Option<Owner> {
+        match word {
+            MISSING => Some(Owner::Missing),
+            NO_SAMPLE => Some(Owner::NoSample),
             _ => None,
         }
     }
@@ -47,12 +63,14 @@ impl Owner {
         }
     }
 
-    /// The mark that stands before such addresses.
+    /// The mark that stands before such addresses, or in their place.
     pub(crate) fn mark(self) -> u64 {
         match self {
             Owner::Process => USER,
             Owner::Kernel => KERNEL,
             Owner::Elsewhere => FIRST,
+            Owner::Missing => MISSING,
+            Owner::NoSample => NO_SAMPLE,
         }
     }
 }
@@ -71,6 +89,9 @@ pub(crate) fn steps(words: &[u64]) -> impl Iterator<Item = Step> + '_ {
     let mut owner = Owner::Process;
     let mut innermost = true;
     words.iter().filter_map(move |&word| {
+        if let Some(owner) = Owner::instead_of_address(word) {
+            return Some(Step { owner, code: 0 });
+        }
         if let Some(marked) = Owner::of_mark(word) {
             owner = marked;
             innermost = true;
@@ -96,5 +117,10 @@ mod tests {
         for owner in [Owner::Process, Owner::Kernel, Owner::Elsewhere] {
             assert_eq!(Owner::of_mark(owner.mark()), Some(owner));
         }
+        // What is missing between two callers changes neither.
+        let words = [USER, 0x300, MISSING, 0x400];
+        let found: Vec<_> = steps(&words).map(|step| (step.owner, step.code)).collect();
+        let user = |code| (Owner::Process, code);
+        assert_eq!(found, [user(0x300), (Owner::Missing, 0), user(0x3ff)]);
     }
 }

@@ -26,6 +26,10 @@ pub enum Known {
     Inlined,
     /// Not at all: the name is an address.
     Address,
+    /// It stands for callers that the recording does not have.
+    Missing,
+    /// It stands for the whole stack: no sample tells it.
+    NoSample,
 }
 
 /// A function, or a place without a name.
@@ -42,7 +46,7 @@ pub struct Function {
 /// A file that code ran in: a program, a shared library, the kernel or a module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Library {
-    /// Its path as recorded; `[kernel]`, `[unknown]` and `[elsewhere]` stand for no file.
+    /// Its path as recorded; `[kernel]`, `[unknown]`, `[elsewhere]` and `[none]` stand for no file.
     pub path: String,
     /// The build ID that the recording has.
     pub build_id: Option<Vec<u8>>,
@@ -114,6 +118,8 @@ enum Spot {
     Unmapped(u64),
     Kernel(u64),
     Elsewhere(u64),
+    Missing,
+    NoSample,
 }
 
 /// The distinct places of a recording.
@@ -149,6 +155,8 @@ impl<'f> Places<'f> {
             },
             Owner::Kernel => Spot::Kernel(step.code),
             Owner::Elsewhere => Spot::Elsewhere(step.code),
+            Owner::Missing => Spot::Missing,
+            Owner::NoSample => Spot::NoSample,
         };
         let next = PlaceId(self.spots.len() as u32);
         let id = *self.numbers.entry(spot).or_insert_with(|| {
@@ -169,7 +177,7 @@ impl<'f> Places<'f> {
     ) -> (Names, Vec<Vec<FunctionId>>) {
         let inline = inlined.map(|search| self.inline_stacks(search, threads)).unwrap_or_default();
         let mut naming =
-            Naming { places: self, kernel, names: Names::default(), special: [None; 3] };
+            Naming { places: self, kernel, names: Names::default(), special: [None; 4] };
         naming.libraries();
         let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inline.get(&index));
         let functions = (0u32..).zip(&self.spots).map(of).collect();
@@ -210,13 +218,14 @@ enum Special {
     Kernel,
     Unknown,
     Elsewhere,
+    Nobody,
 }
 
 struct Naming<'p, 'f> {
     places: &'p Places<'f>,
     kernel: Option<&'p KernelSymbols>,
     names: Names,
-    special: [Option<LibraryId>; 3],
+    special: [Option<LibraryId>; 4],
 }
 
 impl Naming<'_, '_> {
@@ -241,6 +250,7 @@ impl Naming<'_, '_> {
             Special::Kernel => (0, "[kernel]"),
             Special::Unknown => (1, "[unknown]"),
             Special::Elsewhere => (2, "[elsewhere]"),
+            Special::Nobody => (3, "[none]"),
         };
         let known = self.special.get(slot).copied().flatten();
         known.unwrap_or_else(|| {
@@ -276,6 +286,13 @@ impl Naming<'_, '_> {
                 (format!("{address:#x}"), self.special(Special::Elsewhere), Known::Address)
             }
             Spot::Kernel(address) => self.in_kernel(address),
+            Spot::Missing => {
+                let name = "[a caller is missing]".to_owned();
+                (name, self.special(Special::Nobody), Known::Missing)
+            }
+            Spot::NoSample => {
+                ("[no sample]".to_owned(), self.special(Special::Nobody), Known::NoSample)
+            }
         };
         let inner = inlined.into_iter().flatten().cloned();
         let mut stack: Vec<FunctionId> = inner

@@ -90,16 +90,24 @@ pub fn whole(recorded: &Recorded, event: u32) -> Weight {
     sum
 }
 
-/// The events that have samples, those with most first.
+/// The events that have samples, those with most first; behind them the waits, and the event of
+/// the switches themselves, which says the least.
 pub fn sampled_events(recorded: &Recorded) -> Vec<u32> {
     let mut samples: FxHashMap<u32, u64> = FxHashMap::default();
     for stack in &recorded.stacks {
         *samples.entry(stack.event).or_default() += stack.weight.samples;
     }
-    let mut events: Vec<(Reverse<u64>, u32)> =
-        samples.into_iter().map(|(event, samples)| (Reverse(samples), event)).collect();
+    let last = |event: u32| {
+        let event = recorded.events.get(event as usize);
+        event.map_or(
+            0,
+            |event| if event.is_switches { 2 } else { u8::from(event.off_cpu.is_some()) },
+        )
+    };
+    let ranked = |(event, samples)| (last(event), Reverse(samples), event);
+    let mut events: Vec<(u8, Reverse<u64>, u32)> = samples.into_iter().map(ranked).collect();
     events.sort_unstable();
-    events.into_iter().map(|(_, event)| event).collect()
+    events.into_iter().map(|(_, _, event)| event).collect()
 }
 
 fn subjects(recorded: &Recorded, stack: &Stack, by: By, mut each: impl FnMut(Subject)) {

@@ -9,13 +9,16 @@ use crate::files::{Files, Place};
 use crate::marks::Owner;
 use crate::stack_copy::{self, CallerOf, Walk};
 use address_spaces::SpaceRef;
-use perfdata::Sample;
+use perfdata::{RuntimeAddr, Sample};
 
 /// What became of call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frames {
     /// Callers found by unwinding.
     pub unwound: u64,
+    /// Samples that lack callers between the first of their user part and the others, since a
+    /// function has no frame pointer and could not be unwound: `[a caller is missing]` stands there.
+    pub missing: u64,
     /// Samples of whose user part the outermost callers are missing: the copy of the stack ends
     /// before, or nothing is known of a function.
     pub cut: u64,
@@ -24,6 +27,7 @@ pub struct Frames {
 impl Frames {
     pub(crate) fn add(&mut self, other: Frames) {
         self.unwound += other.unwound;
+        self.missing += other.missing;
         self.cut += other.cut;
     }
 }
@@ -49,7 +53,7 @@ impl Unwinder<'_> {
             words.extend(&recorded);
             // A thread of the kernel has no user part at all.
             let has_user = !recorded.is_empty() || sample.regs_user.is_some_and(|r| r.abi != 0);
-            return Frames { unwound: 0, cut: u64::from(has_user) };
+            return Frames { cut: u64::from(has_user), ..Frames::default() };
         }
         if begin.is_none() {
             words.push(user);
@@ -61,11 +65,47 @@ impl Unwinder<'_> {
             _ => walk.addresses.len(),
         };
         words.extend(walk.addresses.iter().take(taken));
+        let whole = !walk.cut || joined.is_some();
+        let missing = !whole && !callers.is_empty() && !self.has_frame_pointer(words, space);
+        if missing {
+            words.push(Owner::Missing.mark());
+        }
         if walk.cut {
             words.extend(callers);
         }
-        let whole = !walk.cut || joined.is_some();
-        Frames { unwound: taken.saturating_sub(1) as u64, cut: u64::from(!whole) }
+        Frames {
+            unwound: taken.saturating_sub(1) as u64,
+            missing: u64::from(missing),
+            cut: u64::from(!whole),
+        }
+    }
+
+    /// Marks where a chain along frame pointers alone lacks a caller: behind a sampled function
+    /// that has none.
+    pub(crate) fn mark_missing(&self, words: &mut Vec<u64>, space: SpaceRef<'_>) -> Frames {
+        let user = Owner::Process.mark();
+        let begin = words.iter().rposition(|&word| word == user).map(|mark| mark + 1);
+        let Some(begin) = begin.filter(|begin| words.len() > begin + 1) else {
+            return Frames::default();
+        };
+        let innermost = words.get(..=begin).unwrap_or_default();
+        if self.has_frame_pointer(innermost, space) {
+            return Frames::default();
+        }
+        words.insert(begin + 1, Owner::Missing.mark());
+        Frames { missing: 1, ..Frames::default() }
+    }
+
+    /// Whether the last of these frames of the user's has a frame pointer, or nothing is known of
+    /// it.
+    fn has_frame_pointer(&self, words: &[u64], space: SpaceRef<'_>) -> bool {
+        let mut last = words.iter().rev().copied();
+        let (Some(last), Some(before)) = (last.next(), last.next()) else { return true };
+        let innermost = before == Owner::Process.mark();
+        let code = if innermost { last } else { last.saturating_sub(1) };
+        let Place::In(file, at) = self.files.place(space, RuntimeAddr(code)) else { return true };
+        let image = self.files.image(file);
+        image.and_then(|image| image.has_frame_pointer_at(at)).unwrap_or(true)
     }
 
     /// The user's frames, as far as the copy of the stack reaches.

@@ -5,6 +5,7 @@
 use crate::distinct::{Distinct, Weight, Who};
 use crate::marks::Owner;
 use crate::sideband::ThreadNames;
+use crate::switching::{Reason, Switching};
 use crate::unwinding::{Frames, Unwinder};
 use address_spaces::{Clock, SpaceRef, Timeline};
 use crossbeam_channel::{Receiver, Sender};
@@ -23,6 +24,17 @@ pub(crate) struct Shared<'t> {
     /// What a sample without a period stands for, by event.
     pub periods: Vec<u64>,
     pub keep: &'t (dyn Fn(&ChainSample<'_>) -> bool + Sync),
+    /// The events that are taken at each switch.
+    pub at_switches: Vec<bool>,
+    pub switching: Option<&'t Switching>,
+}
+
+impl Shared<'_> {
+    /// The number of the event that the waits for a reason are: behind those of the recording.
+    pub(crate) fn off_cpu(&self, reason: Reason) -> u32 {
+        let behind = Reason::ALL.iter().position(|one| *one == reason).unwrap_or(0);
+        (self.input.attrs().len() + behind) as u32
+    }
 }
 
 /// What workers bring home.
@@ -94,7 +106,25 @@ pub(crate) fn count(
     let mut parts = counted.into_iter();
     let mut total = parts.next().unwrap_or_default();
     parts.for_each(|part| total.merge(&part));
+    unsampled(shared, &mut total);
     Ok(total)
+}
+
+/// Waits that no sample began have a stack that says so.
+fn unsampled(shared: &Shared<'_>, total: &mut Counted) {
+    let intervals = shared.switching.into_iter().flat_map(|switching| &switching.intervals);
+    for interval in intervals.filter(|interval| interval.wait.sample_ns.is_none()) {
+        let wait = interval.wait;
+        let who = Who {
+            event: shared.off_cpu(wait.reason),
+            pid: interval.pid,
+            tid: wait.tid,
+            name: shared.names.at(wait.tid, wait.start_ns).0,
+            version: 0,
+        };
+        let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
+        total.chains.add(who, &[Owner::NoSample.mark()], weight);
+    }
 }
 
 fn read_stream(
@@ -182,6 +212,9 @@ impl<'t> Worker<'_, 't> {
                     return;
                 }
             }
+        } else if self.is_switch(&sample) {
+            let unwinder = self.shared.unwinder;
+            self.out.frames.add(unwinder.mark_missing(&mut self.words, space));
         }
         let who = Who {
             event: sample.attr_index,
@@ -194,6 +227,25 @@ impl<'t> Worker<'_, 't> {
         let weight = Weight::one(sample.period.unwrap_or(usual));
         self.out.without_chain += u64::from(self.words.len() <= 2);
         self.out.chains.add(who, &self.words, weight);
+        if self.is_switch(&sample) {
+            self.wait(who, &sample);
+        }
+    }
+
+    #[inline]
+    fn is_switch(&self, sample: &ChainSample<'_>) -> bool {
+        self.shared.at_switches.get(sample.attr_index as usize).is_some_and(|is_it| *is_it)
+    }
+
+    /// The wait that a sample began weighs as much as it was long.
+    fn wait(&mut self, who: Who, sample: &ChainSample<'_>) {
+        let began = |time| self.shared.switching?.began_with(sample.tid, time);
+        if let Some(interval) = sample.time.and_then(began) {
+            let wait = interval.wait;
+            let who = Who { event: self.shared.off_cpu(wait.reason), ..who };
+            let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
+            self.out.chains.add(who, &self.words, weight);
+        }
     }
 
     /// The address space of a process and the name of its thread at a time.

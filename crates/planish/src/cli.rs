@@ -39,9 +39,8 @@ Find out whether it is real:
   compare      Measure variants in turns: faster, slower, layout luck, nothing, or undecided
 
 Find out why:
-  report       Show where a recorded program spends its time; print a finished run's result again
+  report       Show where a recorded program spends its time and waits; print a finished run's result again
   stat         Count events of a program, of processes or of the system
-  switches     Show where threads wait and for how long, from recorded context switches
   pages        Put program text on superpages, and check what that does
 
 Kernels and live patches:
@@ -153,7 +152,6 @@ enum Verb {
     Doctor(command::doctor::Args),
     Record(command::record::Args),
     Stat(command::stat::Args),
-    Switches(command::switches::Args),
     Aggregate(command::aggregate::Args),
     Profile(command::profile::Args),
     Layout(command::layout::Args),
@@ -195,7 +193,6 @@ impl Cli {
             Verb::Doctor(args) => command::doctor::run(&args, global),
             Verb::Record(args) => command::record::run(args, global),
             Verb::Stat(args) => command::stat::run(&args, global),
-            Verb::Switches(args) => command::switches::run(&args, global),
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),
             Verb::Layout(args) => command::layout::run(args, global),

@@ -98,7 +98,7 @@ fn devices_are_refused_at_once() {
             "profile @autofdo/test.lbr --binary DEVICE -o out",
             "aggregate DEVICE -o out",
             "aggregate DEVICE DEVICE -o out",
-            "switches DEVICE",
+            "report waits DEVICE",
             "layout DEVICE --binary @autofdo/test.binary --prefix out",
             "layout check DEVICE",
             "compare show DEVICE",

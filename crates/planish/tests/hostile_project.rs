@@ -420,7 +420,7 @@ fn planted_names_given_as_files_run_and_write_nothing() {
         &["pages", "check"],
         &["profile", "show"],
         &["layout", "check"],
-        &["switches"],
+        &["report", "waits"],
         &["livepatch", "closure", "--function=main"],
         &["build", "--dry-run"],
         &["report"],

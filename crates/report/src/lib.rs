@@ -25,7 +25,6 @@ pub mod profile;
 pub mod record;
 pub mod stat;
 mod style;
-pub mod switches;
 mod told;
 pub mod training;
 

@@ -20,7 +20,6 @@ pub mod record;
 pub mod report;
 pub mod stat;
 mod steps;
-pub mod switches;
 pub mod train;
 pub mod weigh;
 pub mod workload;

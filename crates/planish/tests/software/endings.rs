@@ -123,7 +123,7 @@ fn results_that_cannot_be_printed_are_an_error() {
         planish(dir.path(), &words).stdout(full()).spawn().unwrap().wait_with_output().unwrap();
     assert_eq!(done.status.code(), Some(2), "{}", said(&done));
     assert!(said(&done).contains("standard output"), "{}", said(&done));
-    let done = planish(dir.path(), &["switches", "data"])
+    let done = planish(dir.path(), &["report", "waits", "data"])
         .stdout(full())
         .spawn()
         .unwrap()

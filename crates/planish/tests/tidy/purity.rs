@@ -4,13 +4,12 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 10] = [
+const PURE: [&str; 9] = [
     "perfdata",
     "address-spaces",
     "calltrees",
     "image",
     "counts",
-    "switches",
     "profile",
     "layout",
     "statistics",
@@ -18,7 +17,7 @@ const PURE: [&str; 10] = [
 ];
 
 /// Turn runtime addresses into image addresses, or know both.
-const TRANSLATES: [&str; 3] = ["counts", "calltrees", "switches"];
+const TRANSLATES: [&str; 2] = ["counts", "calltrees"];
 
 /// Code of the product with its crate and its path; tests at the end of a file are left out.
 fn code() -> Vec<(String, String, String)> {

@@ -3,6 +3,7 @@
 mod graph;
 mod hot;
 mod names;
+pub mod waits;
 
 pub use graph::{Direction, Shape, folded, graph_json, graph_text};
 pub use hot::{hot_json, hot_text};
@@ -28,7 +29,7 @@ pub struct Selected<'r> {
 impl Selected<'_> {
     fn event(&self) -> Event {
         let event = self.recorded.events.get(self.event as usize).cloned();
-        event.unwrap_or(Event { name: String::new(), is_clock: false, is_dummy: false })
+        event.unwrap_or_default()
     }
 
     fn whole(&self) -> Weight {
@@ -52,7 +53,13 @@ impl Selected<'_> {
     /// One line about all samples of the event.
     fn headline(&self) -> String {
         let (event, whole) = (self.event(), self.whole());
-        let unit = if event.is_clock { "CPU time" } else { "events" };
+        let unit = match (event.off_cpu, event.is_clock) {
+            (Some(_), _) => "off the CPU",
+            (None, true) => "CPU time",
+            (None, false) => "events",
+        };
+        let (one, more) =
+            if event.off_cpu.is_some() { ("wait", "waits") } else { ("sample", "samples") };
         let over = match self.recorded.span_ns {
             0 => String::new(),
             span => format!(" within {}", crate::duration_ns(span as f64)),
@@ -60,7 +67,7 @@ impl Selected<'_> {
         format!(
             "{}: {}, {} {unit}{over}",
             crate::visible(&event.name),
-            crate::counted(whole.samples, "sample", "samples"),
+            crate::counted(whole.samples, one, more),
             self.amount(whole, &event),
         )
     }
@@ -125,6 +132,7 @@ fn ledger(recorded: &Recorded) -> Value {
         "deferred": ledger.deferred,
         "deferred_missing": ledger.deferred_missing,
         "frames_unwound": ledger.frames.unwound,
+        "stacks_missing_caller": ledger.frames.missing,
         "stacks_incomplete": ledger.frames.cut,
         "lost": ledger.lost,
         "unknown_records": ledger.unknown_records,
@@ -134,8 +142,25 @@ fn ledger(recorded: &Recorded) -> Value {
 
 /// What is not in the numbers, in words, without what did not occur.
 pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
+    let mut notes = losses(recorded);
+    notes.extend(unnamed(recorded, event, "samples"));
+    let others: Vec<String> = sampled_events(recorded)
+        .into_iter()
+        .filter(|other| *other != event)
+        .filter_map(|other| recorded.events.get(other as usize))
+        .map(|event| crate::visible(&event.name).into_owned())
+        .collect();
+    if !others.is_empty() {
+        notes.push(format!("also recorded: {} (--event NAME)", others.join(", ")));
+    }
+    notes
+}
+
+/// What was not used, and what of stacks is missing.
+fn losses(recorded: &Recorded) -> Vec<String> {
     let ledger = &recorded.ledger;
     let samples = |number| crate::counted(number, "sample", "samples");
+    let missing = ledger.frames.missing;
     let all = [
         (ledger.malformed, "not used: their records are damaged"),
         (ledger.without_address, "not used: they have no address"),
@@ -152,6 +177,11 @@ pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
                              before them, or nothing is known of a function; record with a larger \
                              --call-graph dwarf,SIZE",
         ),
+        (
+            missing,
+            "lack a caller, marked [a caller is missing]: the function it called has no frame \
+             pointer, and the recording too little of the stack (--call-graph dwarf records it)",
+        ),
         (ledger.lost, "lost while recording"),
     ];
     let mut notes: Vec<String> = all
@@ -166,21 +196,11 @@ pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
         let records = crate::counted(ledger.unknown_records, "record", "records");
         notes.push(format!("{records} besides the samples are damaged or of an unknown kind"));
     }
-    notes.extend(unnamed(recorded, event));
-    let others: Vec<String> = sampled_events(recorded)
-        .into_iter()
-        .filter(|other| *other != event)
-        .filter_map(|other| recorded.events.get(other as usize))
-        .map(|event| crate::visible(&event.name).into_owned())
-        .collect();
-    if !others.is_empty() {
-        notes.push(format!("also recorded: {} (--event NAME)", others.join(", ")));
-    }
     notes
 }
 
-/// Libraries whose functions have no names, with the share of the samples that each hides.
-fn unnamed(recorded: &Recorded, event: u32) -> Vec<String> {
+/// Libraries whose functions have no names, with the share that each hides of `what`.
+fn unnamed(recorded: &Recorded, event: u32, what: &str) -> Vec<String> {
     let whole = whole(recorded, event).period.max(1) as f64;
     let mut hidden = std::collections::BTreeMap::<(String, String), u64>::new();
     for stack in calltrees::rows::of_event(recorded, event) {
@@ -194,7 +214,7 @@ fn unnamed(recorded: &Recorded, event: u32) -> Vec<String> {
     let told = |((path, problem), weight): (&(String, String), &u64)| {
         let share = 100.0 * *weight as f64 / whole;
         let (path, problem) = (crate::visible(path), crate::visible(problem));
-        format!("{path}: {share:.1} % of the samples have no function names: {problem}")
+        format!("{path}: {share:.1} % of the {what} has no function names: {problem}")
     };
     hidden.iter().map(told).collect()
 }

@@ -45,7 +45,7 @@ pub struct SampleArgs {
     /// Record the namespaces that processes run in
     #[arg(long)]
     namespaces: bool,
-    /// Record context switches, for `planish switches`; with -g or --call-graph also the stack at
+    /// Record context switches, for `planish report waits`; with -g or --call-graph also the stack at
     /// each (event cs)
     #[arg(long)]
     switch_events: bool,

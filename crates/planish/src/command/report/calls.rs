@@ -93,7 +93,7 @@ enum Stacks {
 
 /// Runs `planish report hot`.
 pub fn hot(args: &HotArgs, global: &Global) -> anyhow::Result<u8> {
-    let recorded = args.source.read(global)?;
+    let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let by = args.by.unwrap_or_default();
     match args.format {
@@ -120,11 +120,11 @@ fn around(
     args: &GraphArgs,
     global: &Global,
 ) -> anyhow::Result<u8> {
-    let recorded = args.source.read(global)?;
+    let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape::of_function(&recorded, direction, function)
         .map_err(anyhow::Error::msg)
-        .with_context(|| args.source.input.display().to_string())?;
+        .with_context(|| args.source.recording.input.display().to_string())?;
     let shape = Shape { depth: args.depth, ..shape };
     print(&selected, &shape, args.format)?;
     args.source.tell_notes(&selected, global);
@@ -133,7 +133,7 @@ fn around(
 
 /// Runs `planish report tree`.
 pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
-    let recorded = args.source.read(global)?;
+    let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape { direction: Direction::Calls, of: Vec::new(), depth: args.depth };
     match args.emit {

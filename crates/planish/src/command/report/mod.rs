@@ -5,12 +5,13 @@ mod filter;
 mod finished;
 mod recording;
 mod symbols;
+mod waits;
 
 use crate::cli::Global;
 
-/// Say where a recorded program spends its time; print the result of a finished run again.
+/// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
 ///
-/// With hot, callers, callees or tree it reads a recording; without, what `planish optimize` or
+/// With hot, callers, callees, tree or waits it reads a recording; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -28,6 +29,7 @@ enum Verb {
     Callers(calls::CallersArgs),
     Callees(calls::CalleesArgs),
     Tree(calls::TreeArgs),
+    Waits(waits::WaitsArgs),
 }
 
 /// Runs the command.
@@ -38,5 +40,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Callers(args)) => calls::callers(&args, global),
         Some(Verb::Callees(args)) => calls::callees(&args, global),
         Some(Verb::Tree(args)) => calls::tree(&args, global),
+        Some(Verb::Waits(args)) => waits::waits(&args, global),
     }
 }

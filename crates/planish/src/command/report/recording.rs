@@ -11,15 +11,12 @@ use calltrees::{KernelSymbols, Options, Recorded};
 use report::calls::{self, Selected};
 use std::path::PathBuf;
 
-/// Which recording, and what of it.
+/// Which recording, which of its samples, and where its files are.
 #[derive(Debug, clap::Args)]
-pub struct Source {
+pub struct Recording {
     /// The recording: a file, the directory form, or `-` for the pipe form on standard input
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     pub input: PathBuf,
-    /// Which event's samples to show [default: the one with most samples]
-    #[arg(long, value_name = "NAME")]
-    pub event: Option<String>,
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
     pub inlined: bool,
@@ -27,6 +24,17 @@ pub struct Source {
     pub filter: FilterArgs,
     #[command(flatten)]
     pub symbols: Symbols,
+}
+
+/// A recording, and what of it to print.
+#[derive(Debug, clap::Args)]
+pub struct Source {
+    #[command(flatten)]
+    pub recording: Recording,
+    /// Which event's samples to show [default: the one with most samples]. With records of context
+    /// switches, `wait` and `preempted` are events: the time off the CPU, by what threads did then
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
     /// How many lines to print at most; 0: all
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub limit: usize,
@@ -35,7 +43,7 @@ pub struct Source {
     pub percent: f64,
 }
 
-impl Source {
+impl Recording {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
         let input = if self.input.as_os_str() == "-" {
@@ -66,12 +74,14 @@ impl Source {
             .with_context(|| self.input.display().to_string())?;
         Ok(recorded)
     }
+}
 
-    /// What of it is to be told.
+impl Source {
+    /// What of the recording is to be told.
     pub fn select<'r>(&self, recorded: &'r Recorded) -> anyhow::Result<Selected<'r>> {
         let event = calls::event_of(recorded, self.event.as_deref())
             .map_err(anyhow::Error::msg)
-            .with_context(|| self.input.display().to_string())?;
+            .with_context(|| self.recording.input.display().to_string())?;
         Ok(Selected { recorded, event, limit: self.limit, percent: self.percent })
     }
 

@@ -8,10 +8,6 @@
 
 use rustc_hash::FxHashMap;
 
-/// The number of a stack, given by whoever feeds the pairing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StackId(pub u32);
-
 /// Why a thread was off its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -28,8 +24,8 @@ pub struct Wait {
     pub tid: i32,
     /// Why.
     pub reason: Reason,
-    /// The stack that it went off with, when a sample tells it.
-    pub stack: Option<StackId>,
+    /// The time of the sample that tells the stack that it went off with, where there is one.
+    pub sample_ns: Option<u64>,
     /// When it went off, in ns of the recording's clock.
     pub start_ns: u64,
     /// When it came back.
@@ -120,7 +116,7 @@ enum Place {
     Off {
         since: u64,
         reason: Reason,
-        stack: Option<StackId>,
+        sample_ns: Option<u64>,
     },
 }
 
@@ -128,7 +124,7 @@ enum Place {
 struct Thread {
     place: Place,
     /// The sample of a switch that has not yet come.
-    sampled: Option<StackId>,
+    sampled: Option<u64>,
     /// It ended; in recordings of whole CPUs its last switch-out comes after that.
     exited: bool,
 }
@@ -159,7 +155,7 @@ impl Pairing {
     }
 
     /// A sample of the event `context-switches`.
-    pub fn sample(&mut self, tid: i32, stack: StackId) {
+    pub fn sample(&mut self, tid: i32, time_ns: u64) {
         self.ledger.samples += 1;
         if tid == IDLE {
             self.ledger.samples_idle += 1;
@@ -169,7 +165,7 @@ impl Pairing {
             self.ledger.samples_without_out += 1;
             return;
         }
-        let before = self.threads.entry(tid).or_default().sampled.replace(stack);
+        let before = self.threads.entry(tid).or_default().sampled.replace(time_ns);
         self.ledger.samples_without_out += u64::from(before.is_some());
     }
 
@@ -185,10 +181,11 @@ impl Pairing {
             return Ended::Nothing;
         }
         let thread = self.threads.entry(tid).or_default();
-        let stack = thread.sampled.take();
-        self.ledger.samples_paired += u64::from(stack.is_some());
+        let sample_ns = thread.sampled.take();
+        self.ledger.samples_paired += u64::from(sample_ns.is_some());
         let reason = if preempted { Reason::Preemption } else { Reason::Synchronization };
-        match std::mem::replace(&mut thread.place, Place::Off { since: time_ns, reason, stack }) {
+        match std::mem::replace(&mut thread.place, Place::Off { since: time_ns, reason, sample_ns })
+        {
             Place::On { since } => Ended::Run(time_ns.saturating_sub(since)),
             Place::Off { .. } => {
                 self.ledger.outs_without_in += 1;
@@ -212,14 +209,14 @@ impl Pairing {
         let thread = self.threads.entry(tid).or_default();
         self.ledger.samples_without_out += u64::from(thread.sampled.take().is_some());
         match std::mem::replace(&mut thread.place, Place::On { since: time_ns }) {
-            Place::Off { since, reason, stack } => {
+            Place::Off { since, reason, sample_ns } => {
                 self.ledger.outs_paired += 1;
                 self.ledger.ins_paired += 1;
-                self.ledger.waits_without_stack += u64::from(stack.is_none());
+                self.ledger.waits_without_stack += u64::from(sample_ns.is_none());
                 Ended::Wait(Wait {
                     tid,
                     reason,
-                    stack,
+                    sample_ns,
                     start_ns: since,
                     end_ns: time_ns.max(since),
                 })
@@ -268,8 +265,8 @@ impl Pairing {
 mod tests {
     use super::*;
 
-    const A: StackId = StackId(1);
-    const B: StackId = StackId(2);
+    const A: u64 = 1;
+    const B: u64 = 2;
 
     #[test]
     fn a_wait_lasts_from_the_switch_out_to_the_next_switch_in_and_has_the_last_sample() {
@@ -282,14 +279,19 @@ mod tests {
         let wait = Wait {
             tid: 7,
             reason: Reason::Synchronization,
-            stack: Some(A),
+            sample_ns: Some(A),
             start_ns: 150,
             end_ns: 400,
         };
         assert_eq!(pairing.switch_in(7, 400), Ended::Wait(wait));
         assert_eq!(pairing.switch_out(7, 410, true), Ended::Run(10));
-        let wait =
-            Wait { reason: Reason::Preemption, stack: None, start_ns: 410, end_ns: 420, ..wait };
+        let wait = Wait {
+            reason: Reason::Preemption,
+            sample_ns: None,
+            start_ns: 410,
+            end_ns: 420,
+            ..wait
+        };
         assert_eq!(pairing.switch_in(7, 420), Ended::Wait(wait));
         assert_eq!(pairing.exit(7, 425), Ended::Run(5));
         let ledger = pairing.finish();

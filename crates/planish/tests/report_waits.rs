@@ -1,4 +1,4 @@
-//! `planish switches` on real recordings: as many switches as the kernel accounts, the same waits
+//! `planish report waits` on real recordings: as many switches as the kernel accounts, the same waits
 //! as perf's records say, and the stacks of the program's own functions; in every form of a
 //! recording.
 
@@ -37,10 +37,10 @@ fn compiled(dir: &Path, name: &str) -> Option<PathBuf> {
 }
 
 fn analysed(dir: &Path, recording: &str) -> Value {
-    let done = planish(dir, &["switches", recording, "--format", "json", "--top", "0"]);
+    let done = planish(dir, &["report", "waits", recording, "--format", "json", "--limit", "0"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     let found: Value = serde_json::from_slice(&done.stdout).unwrap();
-    assert_eq!((&found["schema"], &found["version"]), (&"planish-switches".into(), &1.into()));
+    assert_eq!((&found["schema"], &found["version"]), (&"planish-report-waits".into(), &1.into()));
     found
 }
 
@@ -48,8 +48,18 @@ fn number(object: &Value, key: &str) -> u64 {
     object[key].as_u64().unwrap_or_else(|| panic!("no {key} in {object}"))
 }
 
+/// Frames of a stack, as the text form has them.
+fn frames(row: &Value) -> Vec<String> {
+    let word = |frame: &Value, key: &str| frame[key].as_str().unwrap().to_owned();
+    let frame = |frame: &Value| {
+        let library = word(frame, "library");
+        format!("{} ({})", word(frame, "function"), library.rsplit('/').next().unwrap())
+    };
+    row["frames"].as_array().into_iter().flatten().map(frame).collect()
+}
+
 fn check_books(found: &Value) {
-    let ledger = &found["ledger"];
+    let ledger = &found["switches"];
     let sum = |keys: &[&str]| keys.iter().map(|key| number(ledger, key)).sum::<u64>();
     let outs = [
         "switch_outs_paired",
@@ -110,7 +120,7 @@ fn by_perf(dir: &Path, recording: &str) -> Option<(BTreeMap<u64, u64>, u64)> {
 
 fn compare_with_perf(dir: &Path, recording: &str, found: &Value) {
     let Some((waited, outs)) = by_perf(dir, recording) else { return };
-    let ledger = &found["ledger"];
+    let ledger = &found["switches"];
     assert_eq!(number(ledger, "switch_outs") - number(ledger, "switch_outs_idle"), outs);
     let ours: BTreeMap<u64, u64> = found["threads"]
         .as_array()
@@ -150,7 +160,7 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     let found = analysed(dir.path(), "perf.data");
     check_books(&found);
     compare_with_perf(dir.path(), "perf.data", &found);
-    assert_eq!((number(&found, "lost_records"), number(&found, "unreadable_records")), (0, 0));
+    assert_eq!((number(&found["ledger"], "lost"), number(&found, "unreadable_records")), (0, 0));
     let sum = |key: &str| {
         found["threads"].as_array().unwrap().iter().map(|row| number(row, key)).sum::<u64>()
     };
@@ -163,7 +173,7 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
         near(preempted, numbers[1]),
         "{preempted} preempted switches, the kernel accounts {numbers:?}"
     );
-    let shown = text(&planish(dir.path(), &["switches", "--top", "3"]).stdout);
+    let shown = text(&planish(dir.path(), &["report", "waits", "--limit", "3"]).stdout);
     assert!(shown.contains("wait ms") && shown.contains("more threads"), "{shown}");
 
     if found["has_stacks"] == false {
@@ -173,11 +183,7 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     let stacks = found["stacks"].as_array().unwrap();
     let of = |function: &str, reason: &str| -> u64 {
         let named = format!("{function} (waits)");
-        let has = |row: &&Value| {
-            row["frames"]
-                .as_array()
-                .is_some_and(|frames| frames.iter().any(|frame| *frame == *named))
-        };
+        let has = |row: &&Value| frames(row).contains(&named);
         stacks.iter().filter(has).map(|row| number(&row[reason], "count")).sum()
     };
     let all = |reason: &str| number(&found["totals"][reason], "count");
@@ -186,11 +192,7 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     assert!(of("play", "synchronization") > 500, "{shown}");
     let ran: u64 = stacks
         .iter()
-        .filter(|row| {
-            row["frames"]
-                .as_array()
-                .is_some_and(|frames| frames.iter().any(|frame| *frame == "crowd (waits)"))
-        })
+        .filter(|row| frames(row).contains(&"crowd (waits)".to_owned()))
         .map(|row| number(row, "cpu_ns"))
         .sum();
     // Both spinners run for 0.2 s of CPU time; samples tell it roughly.
@@ -225,7 +227,7 @@ fn every_form_of_a_recording_of_perf_gives_books_that_balance() {
         check_books(&found);
         assert!(number(&found["totals"]["synchronization"], "count") > 500, "{name}");
         assert_eq!(found["has_stacks"], true, "{name}");
-        if number(&found, "lost_records") == 0 {
+        if number(&found["ledger"], "lost") == 0 {
             compare_with_perf(dir.path(), name, &found);
         }
     }
@@ -249,7 +251,7 @@ fn a_recording_without_switches_is_an_error_that_says_what_to_record() {
     if !done.status.success() {
         return eprintln!("skipped: {}", text(&done.stderr));
     }
-    let done = planish(dir.path(), &["switches"]);
+    let done = planish(dir.path(), &["report", "waits"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(text(&done.stderr).contains("--switch-events"), "{}", text(&done.stderr));
 }
@@ -257,8 +259,7 @@ fn a_recording_without_switches_is_an_error_that_says_what_to_record() {
 /// Of the stacks whose frames have all these parts, the waits.
 fn waits_of(found: &Value, parts: &[&str]) -> u64 {
     let has = |row: &&Value| {
-        let frames: Vec<&str> =
-            row["frames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let frames = frames(row);
         parts.iter().all(|part| frames.iter().any(|frame| frame.contains(part)))
     };
     let rows = found["stacks"].as_array().unwrap().iter().filter(has);
@@ -284,18 +285,18 @@ fn the_function_that_takes_a_lock_is_named_and_cpu_time_is_the_kernels_but_for_t
     // outside of it. The time of a switch has no upper bound on a busy machine: 20 us each
     // leave room for one that is.
     let (ran, switches) =
-        (number(&found["totals"], "cpu_ns"), number(&found["ledger"], "switch_outs"));
+        (number(&found["totals"], "cpu_ns"), number(&found["switches"], "switch_outs"));
     assert!(number(&found, "switching_ns") <= 20_000 * switches, "{found}");
     assert!(ran < used_ns + used_ns / 10 + 10_000_000, "{ran} ns counted, {used_ns} ns used");
     assert!(ran + 20_000 * switches + 10_000_000 > used_ns, "{ran} ns counted, {used_ns} ns used");
     if found["has_stacks"] == false {
         return eprintln!("skipped: {said}");
     }
-    let shown = text(&planish(dir.path(), &["switches", "--top", "4"]).stdout);
+    let shown = text(&planish(dir.path(), &["report", "waits", "--limit", "4"]).stdout);
     let queued = waits_of(&found, &["take_the_lock (convoy)", "futex"]);
     assert!(queued > 50, "{queued} waits for the lock name who takes it:\n{shown}");
     assert_eq!(waits_of(&found, &["[a caller is missing]", "queue (convoy)"]), 0, "{shown}");
-    assert!(number(&found["chains"], "unwound_frames") > queued, "{}", found["chains"]);
+    assert!(number(&found["ledger"], "frames_unwound") > queued, "{}", found["ledger"]);
 }
 
 #[test]
@@ -337,7 +338,7 @@ fn a_chain_of_frame_pointers_alone_says_that_a_caller_is_missing_and_dwarf_has_i
         }
         assert!(waits_of(&found, &["[a caller is missing]", "queue (convoy)"]) > 50, "{found}");
         assert_eq!(waits_of(&found, &["take_the_lock"]), 0, "{found}");
-        let said = text(&planish(dir.path(), &["switches", name]).stderr);
+        let said = text(&planish(dir.path(), &["report", "waits", name]).stderr);
         assert!(said.contains("samples lack a caller"), "{said}");
     }
 }

@@ -3,10 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+use calltrees::switching::stack_rows;
+use calltrees::{Options, read};
 use perfdata::write::{Encoder, FileWriter, SampleValues, StackValues};
 use perfdata::{EventAttr, Features, SampleId, attr_flag, kind, misc, sample_type};
 use std::io::Cursor;
-use switches::analyse;
 
 const CONTEXT_KERNEL: u64 = -128i64 as u64;
 const CONTEXT_USER: u64 = -512i64 as u64;
@@ -35,7 +36,10 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         config: 3,
         period_or_freq: 1,
         sample_type: sample_type::TID | sample_type::TIME | sample_type::CALLCHAIN,
-        flags: attr_flag::SAMPLE_ID_ALL | attr_flag::DEFER_CALLCHAIN | attr_flag::DEFER_OUTPUT,
+        flags: attr_flag::SAMPLE_ID_ALL
+            | attr_flag::CONTEXT_SWITCH
+            | attr_flag::DEFER_CALLCHAIN
+            | attr_flag::DEFER_OUTPUT,
         ..EventAttr::default()
     };
     let encoder = Encoder::new(&attr);
@@ -67,20 +71,36 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
     let whole = writer.finish(&Features::default()).unwrap().into_inner();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), whole).unwrap();
-    let found = analyse(&perfdata::Input::open(file.path()).unwrap(), None).unwrap();
-    assert!(found.ledger.balances());
-    let mut rows: Vec<(Vec<String>, u64)> = found
-        .stacks
+    let input = perfdata::Input::open(file.path()).unwrap();
+    let options = Options {
+        threads: 2,
+        open: &|mapped| Err(mapped.path.clone()),
+        kernel: None,
+        inlined: None,
+        keep: &|_| true,
+        progress: &|_| {},
+    };
+    let found = read(file.path(), &input, &options).unwrap();
+    assert!(found.switching.as_ref().unwrap().ledger.balances());
+    let name = |id| found.names.function(id).unwrap().name.clone();
+    let mut rows: Vec<(Vec<String>, u64, u64)> = stack_rows(&found)
         .iter()
-        .map(|row| (row.frames.clone().unwrap(), row.times.synchronization.count))
+        .map(|row| {
+            let frames = row.functions.unwrap().iter().map(|id| name(*id)).collect();
+            let waits = row.times.synchronization;
+            (frames, waits.count, waits.total_ns)
+        })
         .collect();
     rows.sort();
     let frames = |user: &[&str]| -> Vec<String> {
-        let kernel = "[kernel] 0x8000000000001000";
+        let kernel = "0x8000000000001000";
         std::iter::once(&kernel).chain(user).map(|name| (*name).to_owned()).collect()
     };
     // Callers are named by the call, one byte before where they go on.
-    let expected = [(frames(&[]), 1), (frames(&["0x1111", "0x2222"]), 2), (frames(&["0x3333"]), 1)];
+    let expected =
+        [(frames(&[]), 1, 4), (frames(&["0x1111", "0x2222"]), 2, 8), (frames(&["0x3333"]), 1, 4)];
     assert_eq!(rows, expected);
-    assert_eq!((found.chains.deferred, found.chains.deferred_missing), (4, 1));
+    assert_eq!((found.ledger.deferred, found.ledger.deferred_missing), (4, 1));
+    // Waits are no samples: the books hold those of the recording.
+    assert_eq!((found.ledger.samples, found.ledger.used), (4, 4));
 }

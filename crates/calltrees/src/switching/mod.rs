@@ -1,0 +1,139 @@
+//! Context switches of a recording to waits: how long each thread was off its CPU, and why.
+//!
+//! A thread that goes off its CPU either waits for something (synchronisation: a lock, input, time)
+//! or could have run on (preemption). The kernel says which, in the record of the switch. Where the
+//! recording also samples the event `context-switches`, the sample just before the switch tells the
+//! stack that waits.
+//!
+//! [`Pairing`] joins switch-outs, samples and switch-ins of each thread and keeps books of what has
+//! no partner. The waits are then two more events of the recording, each wait a sample of the stack
+//! that went off, as heavy as it was long ([`Recorded::events`](crate::Recorded::events)).
+
+mod pairing;
+mod reading;
+mod rows;
+
+pub use pairing::{Ended, Ledger, Pairing, Reason, Wait};
+pub(crate) use reading::read;
+pub use rows::{StackRow, stack_rows};
+
+/// How often and how long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// Waits whose begin and end were seen.
+    pub count: u64,
+    /// Their time together, in ns.
+    pub total_ns: u64,
+    /// The longest, in ns.
+    pub longest_ns: u64,
+}
+
+impl Waits {
+    fn add(&mut self, other: Waits) {
+        self.count = self.count.saturating_add(other.count);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+/// Where time went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// On a CPU, in ns: of threads between switches, of stacks by samples of a clock.
+    pub cpu_ns: u64,
+    /// Off the CPU, waiting for something.
+    pub synchronization: Waits,
+    /// Off the CPU, though able to run.
+    pub preemption: Waits,
+}
+
+impl Times {
+    /// Off the CPU, in ns.
+    pub fn waited_ns(&self) -> u64 {
+        self.synchronization.total_ns.saturating_add(self.preemption.total_ns)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Times) {
+        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
+        self.synchronization.add(other.synchronization);
+        self.preemption.add(other.preemption);
+    }
+
+    fn of(&mut self, reason: Reason) -> &mut Waits {
+        match reason {
+            Reason::Synchronization => &mut self.synchronization,
+            Reason::Preemption => &mut self.preemption,
+        }
+    }
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Its process; none where no record says it.
+    pub pid: Option<i32>,
+    /// Its number.
+    pub tid: i32,
+    /// Its last name.
+    pub name: String,
+    /// Switch-outs because it waited for something, paired or not.
+    pub voluntary: u64,
+    /// Switch-outs though it could have run on, paired or not.
+    pub preempted: u64,
+    /// Where its time went.
+    pub times: Times,
+}
+
+/// A wait, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// When, whose and why.
+    pub wait: Wait,
+    /// The process; −1 where no record says it.
+    pub pid: i32,
+    /// The processor that the thread went off, where it is recorded.
+    pub left_cpu: Option<u32>,
+    /// The processor that it came back onto.
+    pub came_cpu: Option<u32>,
+}
+
+/// What a recording's switches say.
+#[derive(Clone, Debug, Default)]
+pub struct Switching {
+    /// Those that waited longest first; of samples that the filter leaves out nothing is counted.
+    pub threads: Vec<ThreadRow>,
+    /// Every wait, by thread and in the order in which they began.
+    pub intervals: Vec<Interval>,
+    /// Whether samples tell which stacks waited.
+    pub has_stacks: bool,
+    /// Whether samples of a clock tell which stacks ran.
+    pub has_clock: bool,
+    /// From the first to the last switch, in ns.
+    pub span_ns: u64,
+    /// What was not paired.
+    pub ledger: Ledger,
+    /// Switches without a thread or a time, and damaged records.
+    pub unreadable: u64,
+    /// From switch-outs to the next switch-in on the same CPU, where one follows at once, in ns:
+    /// the switches themselves, which the scheduler counts as CPU time.
+    pub switching_ns: u64,
+}
+
+impl Switching {
+    /// Of all threads.
+    pub fn totals(&self) -> Times {
+        let mut sum = Times::default();
+        self.threads.iter().for_each(|thread| sum.add(&thread.times));
+        sum
+    }
+
+    /// The waits that a sample began, of a thread and by the time of the sample.
+    pub(crate) fn began_with(&self, tid: i32, sample_ns: u64) -> Option<&Interval> {
+        // A thread has one sample before each of its waits: both follow one order.
+        let key = |interval: &Interval| (interval.wait.tid, interval.wait.start_ns);
+        let first = self.intervals.partition_point(|interval| key(interval) < (tid, sample_ns));
+        let near = self.intervals.get(first..)?.iter().take_while(|next| next.wait.tid == tid);
+        near.take(2).find(|next| next.wait.sample_ns == Some(sample_ns))
+    }
+}

@@ -1,0 +1,62 @@
+//! `planish report waits`: how long threads and stacks of a recording waited, and for what reason.
+
+use super::recording::Recording;
+use crate::cli::{FINE, Format, Global};
+use crate::output;
+use anyhow::Context as _;
+use report::calls::waits::{Told, write_intervals};
+use std::io::Write as _;
+
+/// Show how long threads and stacks waited, from the context switches of a recording.
+///
+/// A thread goes off its CPU because it waits for something (synchronisation) or because another
+/// runs instead (preemption). For the stacks, record with `planish record --switch-events -g`, as
+/// root or with CAP_PERFMON. The other commands tell of waits by function and as a tree with
+/// `--event wait` and `--event preempted`.
+#[derive(Debug, clap::Args)]
+pub struct WaitsArgs {
+    #[command(flatten)]
+    recording: Recording,
+    /// How many threads and stacks to print, those that waited longest first; 0: all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Print all of something for another program instead
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "comm", "through"])]
+    emit: Option<Waits>,
+}
+
+/// What is printed for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Waits {
+    /// Every single wait with its thread, reason, start, duration and CPUs: a JSON object a line
+    Switches,
+}
+
+/// Runs `planish report waits`.
+pub fn waits(args: &WaitsArgs, global: &Global) -> anyhow::Result<u8> {
+    let recorded = args.recording.read(global)?;
+    let filter = &args.recording.filter;
+    let is_told = |name: &str| {
+        filter.through.is_none() && filter.comm.as_deref().is_none_or(|comm| comm == name)
+    };
+    let told = Told::new(&recorded, |thread| is_told(&thread.name), args.limit)
+        .map_err(anyhow::Error::msg)
+        .with_context(|| args.recording.input.display().to_string())?;
+    if args.emit == Some(Waits::Switches) {
+        let mut out = output::text();
+        write_intervals(&recorded, &mut out)?;
+        out.flush()?;
+        return Ok(FINE);
+    }
+    match args.format {
+        Format::Text => output::print(&told.text())?,
+        Format::Json => output::print_json(&told.json())?,
+    }
+    if !global.quiet {
+        told.notes().iter().for_each(|note| eprintln!("note: {note}"));
+    }
+    Ok(FINE)
+}

@@ -1,0 +1,316 @@
+//! How are the waits of threads and stacks told? The JSON schema stands in `docs/reference/report.md`.
+
+use super::{VERSION, demangled, ledger as samples_ledger, unnamed};
+use crate::visible;
+use calltrees::switching::{
+    Interval, Ledger, Reason, StackRow, Switching, ThreadRow, Times, Waits, stack_rows,
+};
+use calltrees::{FunctionId, Recorded};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The waits of a recording, and how many rows of each kind to tell.
+#[derive(Clone, Debug)]
+pub struct Told<'r> {
+    recorded: &'r Recorded,
+    switching: &'r Switching,
+    threads: Vec<&'r ThreadRow>,
+    stacks: Vec<StackRow<'r>>,
+    totals: Times,
+    limit: usize,
+}
+
+impl<'r> Told<'r> {
+    /// Those of a recording with switches. `threads` says which threads to tell of, none of them
+    /// where the stacks are those through a function. At most `limit` threads and stacks; 0: all.
+    ///
+    /// # Errors
+    /// Where the recording has no records of switches.
+    pub fn new(
+        recorded: &'r Recorded,
+        threads: impl Fn(&ThreadRow) -> bool,
+        limit: usize,
+    ) -> Result<Told<'r>, String> {
+        let Some(switching) =
+            recorded.switching.as_ref().filter(|s| s.ledger.outs + s.ledger.ins > 0)
+        else {
+            return Err("the recording holds no records of context switches; make one that does \
+                        with `planish record --switch-events -g -- COMMAND`"
+                .to_owned());
+        };
+        let threads: Vec<_> = switching.threads.iter().filter(|thread| threads(thread)).collect();
+        let stacks = stack_rows(recorded);
+        let mut totals = Times::default();
+        if threads.is_empty() {
+            stacks.iter().for_each(|row| totals.add(&row.times));
+        }
+        threads.iter().for_each(|thread| totals.add(&thread.times));
+        Ok(Told { recorded, switching, threads, stacks, totals, limit })
+    }
+
+    fn top<'a, Row>(&self, rows: &'a [Row]) -> &'a [Row] {
+        if self.limit == 0 { rows } else { rows.get(..self.limit).unwrap_or(rows) }
+    }
+
+    /// Percent of the waited time of all threads.
+    fn share(&self, times: &Times) -> f64 {
+        let whole = self.totals.waited_ns();
+        if whole == 0 { 0.0 } else { 100.0 * times.waited_ns() as f64 / whole as f64 }
+    }
+
+    /// The columns of a row; `cpu` where the recording knows it.
+    fn columns(&self, times: &Times, cpu: bool) -> String {
+        let (wait, preempted) = (times.synchronization, times.preemption);
+        let cpu = if cpu { milliseconds(times.cpu_ns) } else { "-".to_owned() };
+        format!(
+            "{:>10} {:>8} {:>11} {:>13} {:>8} {cpu:>11} {:>5.1} %",
+            milliseconds(wait.total_ns),
+            wait.count,
+            milliseconds(wait.longest_ns),
+            milliseconds(preempted.total_ns),
+            preempted.count,
+            self.share(times)
+        )
+    }
+
+    fn stack(&self, text: &mut String, row: &StackRow<'_>) {
+        let columns = self.columns(&row.times, self.switching.has_clock);
+        let frames = match row.functions {
+            None => vec!["(no sample)".to_owned()],
+            Some(functions) => functions.iter().map(|id| self.frame(*id)).collect(),
+        };
+        let indent = " ".repeat(columns.chars().count());
+        // A walk that went astray, or a deep recursion, is one line.
+        let runs = frames.chunk_by(|one, next| one == next);
+        for (index, run) in runs.enumerate() {
+            let frame = run.first().map(String::as_str).unwrap_or_default();
+            let times =
+                if run.len() > 1 { format!(", {} times", run.len()) } else { String::new() };
+            let before = if index == 0 { &columns } else { &indent };
+            let _ = writeln!(text, "{before}  {frame}{times}");
+        }
+    }
+
+    fn frame(&self, id: FunctionId) -> String {
+        let names = &self.recorded.names;
+        let name = names.function(id).map(|function| demangled(&function.name)).unwrap_or_default();
+        let library = names.library(id).map(calltrees::Library::short).unwrap_or_default();
+        let name = visible(&name);
+        match library {
+            "[none]" => name.into_owned(),
+            library if library.starts_with('[') => format!("{name} {library}"),
+            library => format!("{name} ({})", visible(library)),
+        }
+    }
+
+    fn more(&self, text: &mut String, all: usize, what: &str) {
+        if self.limit != 0 && all > self.limit {
+            let _ = writeln!(text, "… {} more {what} (--limit 0)", all - self.limit);
+        }
+    }
+
+    /// The threads and stacks that waited longest.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{} switches in {} ms, {} threads\n",
+            self.switching.ledger.outs,
+            milliseconds(self.switching.span_ns),
+            self.switching.threads.len()
+        );
+        if !self.threads.is_empty() {
+            let _ = writeln!(text, "{HEADER}  thread");
+            let _ = writeln!(text, "{}  all", self.columns(&self.totals, true));
+            for thread in self.top(&self.threads) {
+                let _ = writeln!(text, "{}  {}", self.columns(&thread.times, true), named(thread));
+            }
+            self.more(&mut text, self.threads.len(), "threads");
+            text.push('\n');
+        }
+        if self.switching.has_stacks || self.switching.has_clock {
+            let _ = writeln!(text, "{HEADER}  stack, innermost first");
+            self.top(&self.stacks).iter().for_each(|row| self.stack(&mut text, row));
+            self.more(&mut text, self.stacks.len(), "stacks");
+        }
+        text
+    }
+
+    /// The same as JSON.
+    pub fn json(&self) -> Value {
+        let threads = self.top(&self.threads).iter().map(|thread| self.thread_json(thread));
+        let stacks = self.top(&self.stacks).iter().map(|row| self.stack_json(row));
+        json!({
+            "schema": "planish-report-waits",
+            "version": VERSION,
+            "span_ns": self.switching.span_ns,
+            "totals": self.times(&self.totals, true),
+            "thread_count": self.threads.len(),
+            "threads": threads.collect::<Vec<_>>(),
+            "stack_count": self.stacks.len(),
+            "stacks": stacks.collect::<Vec<_>>(),
+            "has_stacks": self.switching.has_stacks,
+            "has_clock": self.switching.has_clock,
+            "switches": switches(&self.switching.ledger),
+            "switching_ns": self.switching.switching_ns,
+            "unreadable_records": self.switching.unreadable,
+            "ledger": samples_ledger(self.recorded),
+        })
+    }
+
+    fn thread_json(&self, thread: &ThreadRow) -> Value {
+        let mut object = self.times(&thread.times, true);
+        object["pid"] = json!(thread.pid);
+        object["tid"] = json!(thread.tid);
+        object["name"] = json!(thread.name);
+        object["voluntary_switches"] = json!(thread.voluntary);
+        object["preempted_switches"] = json!(thread.preempted);
+        object
+    }
+
+    fn stack_json(&self, row: &StackRow<'_>) -> Value {
+        let names = &self.recorded.names;
+        let frame = |id: &FunctionId| {
+            let linkage = names.function(*id).map(|function| function.name.as_str());
+            json!({
+                "function": demangled(linkage.unwrap_or_default()),
+                "linkage_name": linkage,
+                "library": names.library(*id).map(|library| &library.path),
+            })
+        };
+        let frames = row.functions.map(|all| all.iter().map(frame).collect::<Vec<_>>());
+        let mut object = self.times(&row.times, self.switching.has_clock);
+        object["frames"] = json!(frames);
+        object
+    }
+
+    fn times(&self, times: &Times, cpu: bool) -> Value {
+        let waits = |waits: &Waits| {
+            json!({
+                "count": waits.count,
+                "total_ns": waits.total_ns,
+                "longest_ns": waits.longest_ns,
+            })
+        };
+        json!({
+            "cpu_ns": cpu.then_some(times.cpu_ns),
+            "synchronization": waits(&times.synchronization),
+            "preemption": waits(&times.preemption),
+            "share_percent": self.share(times),
+        })
+    }
+
+    /// What was paired, and, as notes and warnings, what was not.
+    pub fn notes(&self) -> Vec<String> {
+        let (switching, ledger) = (self.switching, &self.switching.ledger);
+        let mut notes = vec![format!(
+            "paired {} of {} switch-outs with their switch-ins, {} of {} samples with their \
+             switch-outs",
+            ledger.outs_paired, ledger.outs, ledger.samples_paired, ledger.samples
+        )];
+        notes.extend(unpaired(ledger).into_iter().map(|(count, what)| format!("{count} {what}")));
+        let without = ledger.waits_without_stack;
+        if !switching.has_stacks {
+            notes.push(
+                "no stacks of waits: the recording has no samples of context switches with \
+                 callers; record with --switch-events -g, as root or with CAP_PERFMON"
+                    .to_owned(),
+            );
+        } else if without > 0 {
+            notes.push(format!("{without} waits have no sample, so no stack"));
+        }
+        // Half a percent is what rounding and the ends of the recording make.
+        if switching.switching_ns * 200 > self.totals.cpu_ns {
+            notes.push(format!(
+                "CPU time is counted between the switches; the scheduler counts the switches too, \
+                 here {} ms or more",
+                milliseconds(switching.switching_ns)
+            ));
+        }
+        if switching.unreadable > 0 {
+            let unreadable = switching.unreadable;
+            notes.push(format!("{unreadable} records could not be read or have no thread or time"));
+        }
+        notes.extend(super::losses(self.recorded));
+        let waits = self.recorded.events.iter().position(|event| event.off_cpu.is_some());
+        let waits = waits.unwrap_or_default() as u32;
+        let reasons = Reason::ALL.iter().zip(waits..);
+        let hidden = reasons.flat_map(|(_, event)| unnamed(self.recorded, event, "waited time"));
+        notes.extend(hidden);
+        notes
+    }
+}
+
+fn milliseconds(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+const HEADER: &str = "   wait ms    waits  longest ms  preempted ms    times      CPU ms   share";
+
+fn named(thread: &ThreadRow) -> String {
+    match thread.pid {
+        Some(pid) => format!("{} {pid}/{}", visible(&thread.name), thread.tid),
+        None => format!("{} {}", visible(&thread.name), thread.tid),
+    }
+}
+
+/// What was not paired, in words, without what did not occur.
+fn unpaired(ledger: &Ledger) -> Vec<(u64, &'static str)> {
+    let all = [
+        (ledger.outs_without_in, "switch-outs followed by another one: the switch-in is missing"),
+        (ledger.outs_at_exit, "switch-outs of threads that ended before they came back"),
+        (ledger.outs_at_end, "switch-outs still waiting at the end of the recording"),
+        (
+            ledger.ins_first,
+            "switch-ins whose switch-out came before the recording or the thread's start",
+        ),
+        (ledger.ins_without_out, "switch-ins preceded by another one: the switch-out is missing"),
+        (ledger.samples_without_out, "samples of switches without a switch-out after them"),
+        (ledger.outs_idle + ledger.ins_idle + ledger.samples_idle, "switches of the idle tasks"),
+    ];
+    all.into_iter().filter(|(count, _)| *count > 0).collect()
+}
+
+fn switches(ledger: &Ledger) -> Value {
+    json!({
+        "switch_outs": ledger.outs,
+        "switch_outs_paired": ledger.outs_paired,
+        "switch_outs_idle": ledger.outs_idle,
+        "switch_outs_without_in": ledger.outs_without_in,
+        "switch_outs_at_exit": ledger.outs_at_exit,
+        "switch_outs_at_end": ledger.outs_at_end,
+        "switch_ins": ledger.ins,
+        "switch_ins_paired": ledger.ins_paired,
+        "switch_ins_idle": ledger.ins_idle,
+        "switch_ins_first": ledger.ins_first,
+        "switch_ins_without_out": ledger.ins_without_out,
+        "samples": ledger.samples,
+        "samples_paired": ledger.samples_paired,
+        "samples_idle": ledger.samples_idle,
+        "samples_without_out": ledger.samples_without_out,
+        "waits_without_stack": ledger.waits_without_stack,
+    })
+}
+
+/// Every wait as a JSON object of one line, by thread and in time order.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_intervals(recorded: &Recorded, out: &mut dyn std::io::Write) -> std::io::Result<()> {
+    let all = recorded.switching.iter().flat_map(|switching| &switching.intervals);
+    for Interval { wait, pid, left_cpu, came_cpu } in all {
+        let line = json!({
+            "pid": pid,
+            "tid": wait.tid,
+            "reason": wait.reason.event(),
+            "start_ns": wait.start_ns,
+            "duration_ns": wait.end_ns.saturating_sub(wait.start_ns),
+            "cpu_before": left_cpu,
+            "cpu_after": came_cpu,
+            "has_stack": wait.sample_ns.is_some(),
+        });
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
