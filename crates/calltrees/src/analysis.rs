@@ -7,7 +7,7 @@ use crate::marks;
 use crate::naming::{FunctionId, Names, PlaceId, Places};
 use crate::sideband::{self, ThreadNames};
 use crate::switching::{self, Reason, Switching};
-use crate::unwinding::{Frames, Unwinder};
+use crate::unwinding::Frames;
 use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
 use address_spaces::{Clock, KERNEL_PID, Timeline};
@@ -155,7 +155,7 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         timeline: &timeline,
         names: &names,
         deferred: &deferred,
-        unwinder: &Unwinder { files: &files },
+        files: &files,
         clock,
         bases: &side.bases,
         periods: input.attrs().iter().map(|attr| attr.period_or_freq).collect(),

@@ -80,7 +80,9 @@ impl Distinct {
             entries.get(number as usize).is_some_and(|entry| {
                 entry.hash == hash
                     && entry.who == who
-                    && words.get(entry.begin..entry.end) == Some(chain)
+                    && words
+                        .get(entry.begin..entry.end)
+                        .is_some_and(|known| same_words(known, chain))
             })
         };
         let found = self.numbers.find(hash, same).copied();
@@ -142,6 +144,16 @@ fn hash_of(who: Who, chain: &[u64]) -> u64 {
     who.hash(&mut hasher);
     chain.iter().for_each(|&word| hasher.write_u64(word));
     hasher.finish()
+}
+
+/// Whether two chains are one; most have a mark and an address, for which a call costs more than the
+/// comparison.
+#[inline]
+fn same_words(one: &[u64], other: &[u64]) -> bool {
+    match (one, other) {
+        ([a, b], [c, d]) => a == c && b == d,
+        _ => one == other,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The walk from a sampled address to its callers, through the copy of the stack that the sample
 //! carries, by rules of `.eh_frame`.
 
-use image::{Image, ImageAddr, UnwindRegisters};
+use image::UnwindRegisters;
 use perfdata::{RuntimeAddr, Sample};
 use std::cell::Cell;
 
@@ -43,32 +43,12 @@ pub struct Walk {
 }
 
 /// What is known of the caller of the code at an address.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum CallerOf {
-    /// No image lies there.
-    NoCode,
-    /// The registers of the caller.
-    Registers(Box<UnwindRegisters>),
-    /// There is none, or its registers cannot be told.
-    None {
-        /// Whether the image has rules for the code: then it has no caller that it knows of.
-        has_rules: bool,
-    },
-}
-
-impl CallerOf {
-    /// What an image says of the code at one of its addresses. `read` gives a word of the stack.
-    pub fn in_image(
-        image: &Image,
-        at: ImageAddr,
-        registers: &UnwindRegisters,
-        read: &dyn Fn(u64) -> Option<u64>,
-    ) -> CallerOf {
-        match image.caller(at, registers, read) {
-            Some(caller) => CallerOf::Registers(Box::new(caller)),
-            None => CallerOf::None { has_rules: image.has_frame_pointer_at(at).is_some() },
-        }
-    }
+    /// No image lies there, or one without rules for the code.
+    Unknown,
+    /// Its registers; none where it has no caller, or its registers cannot be told.
+    Known(Option<UnwindRegisters>),
 }
 
 /// Walks as far as the copy of the stack reaches. `caller_of` is asked with an address of the code
@@ -103,20 +83,18 @@ pub fn walk(
         let innermost = walk.addresses.is_empty();
         walk.addresses.push(address);
         let code = if innermost { address } else { address.saturating_sub(1) };
-        match caller_of(RuntimeAddr(code), &registers, &read) {
+        let CallerOf::Known(caller) = caller_of(RuntimeAddr(code), &registers, &read) else {
+            return walk;
+        };
+        match caller {
             // A caller's frame lies above; anything else would never end.
-            CallerOf::Registers(caller) if caller.stack_pointer() > registers.stack_pointer() => {
-                registers = *caller;
+            Some(caller) if caller.stack_pointer() > registers.stack_pointer() => {
+                registers = caller;
             }
-            CallerOf::Registers(_) => {
+            _ => {
                 walk.cut = beyond.get();
                 return walk;
             }
-            CallerOf::None { has_rules } => {
-                walk.cut = beyond.get() || !has_rules;
-                return walk;
-            }
-            CallerOf::NoCode => return walk,
         }
     }
     walk

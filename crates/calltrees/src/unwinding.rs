@@ -8,8 +8,10 @@
 use crate::files::{Files, Place};
 use crate::marks::Owner;
 use crate::stack_copy::{self, CallerOf, Walk};
-use address_spaces::SpaceRef;
+use address_spaces::{FileId, SpaceRef};
+use image::{ImageAddr, UnwindRules};
 use perfdata::{RuntimeAddr, Sample};
+use rustc_hash::FxHashMap;
 
 /// What became of call chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,21 +34,77 @@ impl Frames {
     }
 }
 
-/// Unwinds samples with the images that ran.
-pub(crate) struct Unwinder<'f> {
-    pub files: &'f Files<'f>,
+/// What is kept of the code at an address.
+#[derive(Clone, Copy)]
+enum Known {
+    /// No image lies there, or one without rules for the code.
+    Unknown,
+    /// Number of the rules.
+    Rules(u32),
 }
 
-impl Unwinder<'_> {
+/// Unwinds samples with the images that ran. A worker has its own: it keeps the rules of the
+/// addresses that it met, since programs have few and samples many.
+pub(crate) struct Unwinder<'f> {
+    files: &'f Files<'f>,
+    /// By process, version of its address space, and address.
+    known: FxHashMap<(i32, u32, u64), Known>,
+    /// By place in an image: processes share them.
+    numbers: FxHashMap<(FileId, ImageAddr), Known>,
+    rules: Vec<UnwindRules>,
+}
+
+/// Addresses that are kept (some 100 MB): beyond, they are met anew.
+const MOST_KNOWN: usize = 1 << 20;
+
+impl<'f> Unwinder<'f> {
+    pub(crate) fn new(files: &'f Files<'f>) -> Unwinder<'f> {
+        let (known, numbers, rules) = Default::default();
+        Unwinder { files, known, numbers, rules }
+    }
+
+    /// Makes sure that the code at an address is known.
+    fn learn(&mut self, pid: i32, space: SpaceRef<'_>, address: RuntimeAddr) -> Known {
+        let key = (pid, space.version, address.0);
+        if let Some(known) = self.known.get(&key) {
+            return *known;
+        }
+        if self.known.len() >= MOST_KNOWN || self.numbers.len() >= MOST_KNOWN {
+            (self.known, self.numbers, self.rules) = Default::default();
+        }
+        let found = match self.files.place(space, address) {
+            Place::In(file, at) => self.rules_at(file, at),
+            _ => Known::Unknown,
+        };
+        self.known.insert(key, found);
+        found
+    }
+
+    fn rules_at(&mut self, file: FileId, at: ImageAddr) -> Known {
+        if let Some(known) = self.numbers.get(&(file, at)) {
+            return *known;
+        }
+        let found = self.files.image(file).and_then(|image| image.unwind_rules(at));
+        let known = match found {
+            None => Known::Unknown,
+            Some(rules) => {
+                self.rules.push(rules);
+                Known::Rules(self.rules.len() as u32 - 1)
+            }
+        };
+        self.numbers.insert((file, at), known);
+        known
+    }
+
     /// Completes the user part of a chain, which is the last one.
     pub(crate) fn complete(
-        &self,
+        &mut self,
         words: &mut Vec<u64>,
         sample: &Sample<'_>,
-        space: SpaceRef<'_>,
+        (pid, space): (i32, SpaceRef<'_>),
     ) -> Frames {
         let user = Owner::Process.mark();
-        let walk = self.walk(sample, space);
+        let walk = self.walk(sample, pid, space);
         let begin = words.iter().rposition(|&word| word == user).map(|mark| mark + 1);
         let recorded = begin.map(|begin| words.split_off(begin)).unwrap_or_default();
         if walk.addresses.is_empty() {
@@ -66,7 +124,7 @@ impl Unwinder<'_> {
         };
         words.extend(walk.addresses.iter().take(taken));
         let whole = !walk.cut || joined.is_some();
-        let missing = !whole && !callers.is_empty() && !self.has_frame_pointer(words, space);
+        let missing = !whole && !callers.is_empty() && !self.has_frame_pointer(words, pid, space);
         if missing {
             words.push(Owner::Missing.mark());
         }
@@ -82,14 +140,18 @@ impl Unwinder<'_> {
 
     /// Marks where a chain along frame pointers alone lacks a caller: behind a sampled function
     /// that has none.
-    pub(crate) fn mark_missing(&self, words: &mut Vec<u64>, space: SpaceRef<'_>) -> Frames {
+    pub(crate) fn mark_missing(
+        &mut self,
+        words: &mut Vec<u64>,
+        (pid, space): (i32, SpaceRef<'_>),
+    ) -> Frames {
         let user = Owner::Process.mark();
         let begin = words.iter().rposition(|&word| word == user).map(|mark| mark + 1);
         let Some(begin) = begin.filter(|begin| words.len() > begin + 1) else {
             return Frames::default();
         };
         let innermost = words.get(..=begin).unwrap_or_default();
-        if self.has_frame_pointer(innermost, space) {
+        if self.has_frame_pointer(innermost, pid, space) {
             return Frames::default();
         }
         words.insert(begin + 1, Owner::Missing.mark());
@@ -98,26 +160,28 @@ impl Unwinder<'_> {
 
     /// Whether the last of these frames of the user's has a frame pointer, or nothing is known of
     /// it.
-    fn has_frame_pointer(&self, words: &[u64], space: SpaceRef<'_>) -> bool {
+    fn has_frame_pointer(&mut self, words: &[u64], pid: i32, space: SpaceRef<'_>) -> bool {
         let mut last = words.iter().rev().copied();
         let (Some(last), Some(before)) = (last.next(), last.next()) else { return true };
         let innermost = before == Owner::Process.mark();
         let code = if innermost { last } else { last.saturating_sub(1) };
-        let Place::In(file, at) = self.files.place(space, RuntimeAddr(code)) else { return true };
-        let image = self.files.image(file);
-        image.and_then(|image| image.has_frame_pointer_at(at)).unwrap_or(true)
+        match self.learn(pid, space, RuntimeAddr(code)) {
+            Known::Rules(number) => {
+                let rules = self.rules.get(number as usize);
+                rules.is_none_or(UnwindRules::has_frame_pointer)
+            }
+            Known::Unknown => true,
+        }
     }
 
     /// The user's frames, as far as the copy of the stack reaches.
-    fn walk(&self, sample: &Sample<'_>, space: SpaceRef<'_>) -> Walk {
+    fn walk(&mut self, sample: &Sample<'_>, pid: i32, space: SpaceRef<'_>) -> Walk {
         stack_copy::walk(sample, |address, registers, read| {
-            let Place::In(file, at) = self.files.place(space, address) else {
-                return CallerOf::NoCode;
+            let Known::Rules(number) = self.learn(pid, space, address) else {
+                return CallerOf::Unknown;
             };
-            match self.files.image(file) {
-                Some(image) => CallerOf::in_image(image, at, registers, read),
-                None => CallerOf::NoCode,
-            }
+            let rules = self.rules.get(number as usize);
+            CallerOf::Known(rules.and_then(|rules| rules.caller(registers, read)))
         })
     }
 }

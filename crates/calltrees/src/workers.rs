@@ -3,6 +3,7 @@
 //! With the whole timeline known, no order among chunks is needed.
 
 use crate::distinct::{Distinct, Weight, Who};
+use crate::files::Files;
 use crate::marks::Owner;
 use crate::sideband::ThreadNames;
 use crate::switching::{Reason, Switching};
@@ -17,7 +18,7 @@ pub(crate) struct Shared<'t> {
     pub timeline: &'t Timeline,
     pub names: &'t ThreadNames,
     pub deferred: &'t DeferredChains,
-    pub unwinder: &'t Unwinder<'t>,
+    pub files: &'t Files<'t>,
     pub clock: Clock,
     /// Position at which each stream begins.
     pub bases: &'t [u64],
@@ -88,7 +89,13 @@ pub(crate) fn count(
     let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
     let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
     let work = |receive: Receiver<(u64, Chunk)>| {
-        let mut worker = Worker { shared, last: None, words: Vec::new(), out: Counted::default() };
+        let mut worker = Worker {
+            shared,
+            last: None,
+            words: Vec::new(),
+            unwinder: Unwinder::new(shared.files),
+            out: Counted::default(),
+        };
         for (position, chunk) in receive {
             worker.chunk(position, &chunk);
             // The readers may have stopped already; then nobody needs the buffer.
@@ -164,6 +171,7 @@ struct Worker<'s, 't> {
     last: Option<Last<'t>>,
     /// The chain of the present sample.
     words: Vec<u64>,
+    unwinder: Unwinder<'t>,
     out: Counted,
 }
 
@@ -204,8 +212,8 @@ impl<'t> Worker<'_, 't> {
         if layout.has_stack_copies() {
             match layout.parse(raw) {
                 Ok(whole) => {
-                    let unwinder = self.shared.unwinder;
-                    self.out.frames.add(unwinder.complete(&mut self.words, &whole, space));
+                    let code = (sample.pid, space);
+                    self.out.frames.add(self.unwinder.complete(&mut self.words, &whole, code));
                 }
                 Err(_) => {
                     self.out.malformed += 1;
@@ -213,8 +221,8 @@ impl<'t> Worker<'_, 't> {
                 }
             }
         } else if self.is_switch(&sample) {
-            let unwinder = self.shared.unwinder;
-            self.out.frames.add(unwinder.mark_missing(&mut self.words, space));
+            let code = (sample.pid, space);
+            self.out.frames.add(self.unwinder.mark_missing(&mut self.words, code));
         }
         let who = Who {
             event: sample.attr_index,

@@ -10,7 +10,7 @@
 //! * [`probes`] reads where the numbered blocks of `-fpseudo-probe-for-profiling` ended up.
 //! * [`Image::compilers`] names the compilers that made it.
 //! * [`debug_files`] finds the file that holds the debug information; [`debug`] reads it.
-//! * [`Image::caller`] unwinds a frame by `.eh_frame`.
+//! * [`Image::unwind_rules`] unwinds a frame by `.eh_frame`.
 //! * [`module_layout`] says where the kernel puts the executable sections of a module.
 //!
 //! This crate knows addresses as the file states them, never where a process has mapped them.
@@ -47,4 +47,4 @@ pub use function_table::{Function, Functions};
 pub use headers::{Arch, Endian, ImageKind, Section, Segment};
 pub use image::Image;
 pub use symbols::Label;
-pub use unwind::UnwindRegisters;
+pub use unwind::{UnwindRegisters, UnwindRules};

@@ -3,14 +3,15 @@
 //!
 //! Input: an address of the image, the values of the registers there, and a way to read the stack.
 //! Output: the values in the caller, right behind the call. The table of `.eh_frame_hdr` finds the
-//! function, so a step costs a search in it and one function's rules. Frames whose rules are
-//! expressions (linkage tables, signal handlers) are not followed. x86-64 only. Source: System V
-//! ABI for x86-64, 3.6.2 (register numbers) and 3.7 (unwinding); DWARF 5, 6.4.
+//! function, so that its rules cost a search in it; whoever walks many stacks keeps them by address.
+//! Rules may be expressions (linkage tables, signal handlers). x86-64 only. Source: System V ABI for
+//! x86-64, 3.6.2 (register numbers) and 3.7 (unwinding); DWARF 5, 6.4 and 2.5.
 
 use crate::{Arch, Image, ImageAddr};
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule,
-    UnwindContext, UnwindSection as _,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, Encoding, EndianSlice, EvaluationResult,
+    Expression, Format, LittleEndian, Location, RegisterRule, UnwindContext, UnwindSection as _,
+    Value,
 };
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -25,20 +26,33 @@ const REGISTERS: usize = 17;
 /// pointer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UnwindRegisters {
-    values: [Option<u64>; REGISTERS],
+    values: [u64; REGISTERS],
+    /// A bit for each that is known.
+    known: u32,
 }
 
 impl UnwindRegisters {
     /// Sets a register by DWARF's number; numbers above 16 are left out.
     pub fn set(&mut self, number: u16, value: u64) {
         if let Some(slot) = self.values.get_mut(usize::from(number)) {
-            *slot = Some(value);
+            *slot = value;
+            self.known |= 1 << number;
+        }
+    }
+
+    /// Sets a register, or forgets it.
+    fn put(&mut self, number: u16, value: Option<u64>) {
+        match value {
+            Some(value) => self.set(number, value),
+            None if usize::from(number) < REGISTERS => self.known &= !(1 << number),
+            None => {}
         }
     }
 
     /// A register by DWARF's number.
     pub fn get(&self, number: u16) -> Option<u64> {
-        self.values.get(usize::from(number)).copied().flatten()
+        let value = self.values.get(usize::from(number))?;
+        (self.known & 1 << number != 0).then_some(*value)
     }
 
     /// The instruction pointer.
@@ -52,57 +66,119 @@ impl UnwindRegisters {
     }
 }
 
-impl Image {
-    /// The registers of the caller of the function at `at`, whose own are `registers`. `read` gives
-    /// a word of the stack.
+/// How the registers of the caller follow from those of a function, at one of its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnwindRules {
+    frame: Cfa,
+    /// Of registers that the caller does not find as they are.
+    registers: Box<[(u16, Rule)]>,
+}
+
+/// Where the frame begins: the stack pointer of the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Cfa {
+    Register(u16, i64),
+    Expression(Box<[u8]>),
+}
+
+/// A register of the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rule {
+    Undefined,
+    /// Saved so far from the frame.
+    Saved(i64),
+    /// So far from the frame itself.
+    Distance(i64),
+    Register(u16),
+    /// Saved where the expression says.
+    SavedAt(Box<[u8]>),
+    /// What the expression says.
+    Is(Box<[u8]>),
+}
+
+impl UnwindRules {
+    /// The registers of the caller. `read` gives a word of the stack. None where the function has
+    /// no caller, or its registers cannot be told.
     pub fn caller(
         &self,
-        at: ImageAddr,
         registers: &UnwindRegisters,
-        read: impl Fn(u64) -> Option<u64>,
+        read: &dyn Fn(u64) -> Option<u64>,
     ) -> Option<UnwindRegisters> {
-        let mut context = UnwindContext::new();
-        self.with_row(at, &mut context, |row| {
-            let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
-            let frame = registers.get(register.0)?.wrapping_add_signed(offset);
-            let mut caller = UnwindRegisters::default();
-            for number in 0..REGISTERS as u16 {
-                let value = match row.register(Register(number)) {
-                    None | Some(RegisterRule::SameValue) if number != RETURN_ADDRESS => {
-                        registers.get(number)
-                    }
-                    Some(RegisterRule::Offset(offset)) => read(frame.wrapping_add_signed(offset)),
-                    Some(RegisterRule::ValOffset(offset)) => {
-                        Some(frame.wrapping_add_signed(offset))
-                    }
-                    Some(RegisterRule::Register(other)) => registers.get(other.0),
-                    _ => None,
-                };
-                if let Some(value) = value {
-                    caller.set(number, value);
-                }
+        let frame = match &self.frame {
+            Cfa::Register(register, offset) => {
+                registers.get(*register)?.wrapping_add_signed(*offset)
             }
+            Cfa::Expression(bytes) => evaluate(bytes, None, registers, read)?,
+        };
+        let mut caller = *registers;
+        // Unless a rule tells it, nobody knows where the caller goes on.
+        caller.put(RETURN_ADDRESS, None);
+        for (number, rule) in &self.registers {
+            let value = match rule {
+                Rule::Undefined => None,
+                Rule::Saved(offset) => read(frame.wrapping_add_signed(*offset)),
+                Rule::Distance(offset) => Some(frame.wrapping_add_signed(*offset)),
+                Rule::Register(other) => registers.get(*other),
+                Rule::SavedAt(bytes) => {
+                    evaluate(bytes, Some(frame), registers, read).and_then(read)
+                }
+                Rule::Is(bytes) => evaluate(bytes, Some(frame), registers, read),
+            };
+            caller.put(*number, value);
+        }
+        // A signal's frame states the stack pointer; of all others it is the frame's begin.
+        if !self.registers.iter().any(|(number, _)| *number == STACK_POINTER) {
             caller.set(STACK_POINTER, frame);
-            caller.instruction_pointer().filter(|&address| address != 0).map(|_| caller)
-        })
+        }
+        caller.instruction_pointer().filter(|&address| address != 0).map(|_| caller)
     }
 
-    /// Whether the frame pointer leads from the function at `at` to its caller: if not, a walk
-    /// along frame pointers leaves the caller out. `None` where nothing is known of the
-    /// function.
-    pub fn has_frame_pointer_at(&self, at: ImageAddr) -> Option<bool> {
-        let mut context = UnwindContext::new();
-        self.with_row(at, &mut context, |row| {
-            Some(matches!(row.cfa(), CfaRule::RegisterAndOffset { register, .. } if register.0 == FRAME_POINTER))
-        })
+    /// Whether the frame pointer leads from the function to its caller: if not, a walk along frame
+    /// pointers leaves the caller out.
+    pub fn has_frame_pointer(&self) -> bool {
+        matches!(self.frame, Cfa::Register(FRAME_POINTER, _))
     }
+}
 
-    fn with_row<R>(
-        &self,
-        at: ImageAddr,
-        context: &mut UnwindContext<usize>,
-        use_row: impl FnOnce(&gimli::UnwindTableRow<usize>) -> Option<R>,
-    ) -> Option<R> {
+/// What an expression of a rule says; `initial` lies on its stack before it begins.
+fn evaluate(
+    bytes: &[u8],
+    initial: Option<u64>,
+    registers: &UnwindRegisters,
+    read: &dyn Fn(u64) -> Option<u64>,
+) -> Option<u64> {
+    /// Rules are a few operations long; a loop in one would never end.
+    const MOST_OPERATIONS: u32 = 256;
+    let encoding = Encoding { address_size: 8, format: Format::Dwarf32, version: 5 };
+    let expression = Expression(Slice::new(bytes, LittleEndian));
+    let mut evaluation = expression.evaluation(encoding);
+    evaluation.set_max_iterations(MOST_OPERATIONS);
+    if let Some(initial) = initial {
+        evaluation.set_initial_value(initial);
+    }
+    let mut state = evaluation.evaluate().ok()?;
+    loop {
+        state = match state {
+            EvaluationResult::Complete => break,
+            EvaluationResult::RequiresRegister { register, .. } => {
+                let value = registers.get(register.0)?;
+                evaluation.resume_with_register(Value::Generic(value)).ok()?
+            }
+            EvaluationResult::RequiresMemory { address, size: 8, .. } => {
+                evaluation.resume_with_memory(Value::Generic(read(address)?)).ok()?
+            }
+            _ => return None,
+        };
+    }
+    match evaluation.result().first()?.location {
+        Location::Address { address } => Some(address),
+        _ => None,
+    }
+}
+
+impl Image {
+    /// The rules at an address of the image. `None` where nothing is known of the function.
+    pub fn unwind_rules(&self, at: ImageAddr) -> Option<UnwindRules> {
         if self.arch() != Arch::X86_64 {
             return None;
         }
@@ -119,12 +195,93 @@ impl Image {
             .set_text(text);
         let header = EhFrameHdr::from(Slice::new(header, LittleEndian)).parse(&bases, 8).ok()?;
         let frames = EhFrame::from(Slice::new(frames, LittleEndian));
+        let mut context = UnwindContext::new();
         let row = header
             .table()?
-            .unwind_info_for_address(&frames, &bases, context, at.0, |section, bases, offset| {
-                section.cie_from_offset(bases, offset)
+            .unwind_info_for_address(&frames, &bases, &mut context, at.0, |section, bases, at| {
+                section.cie_from_offset(bases, at)
             })
             .ok()?;
-        use_row(row)
+        let bytes = |expression: &gimli::UnwindExpression<usize>| {
+            let found = expression.get(&frames).ok()?;
+            Some(Box::<[u8]>::from(found.0.slice()))
+        };
+        let frame = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => Cfa::Register(register.0, *offset),
+            CfaRule::Expression(expression) => Cfa::Expression(bytes(expression)?),
+        };
+        let rule = |(register, rule): &(gimli::Register, RegisterRule<usize>)| {
+            let rule = match rule {
+                RegisterRule::SameValue => return None,
+                RegisterRule::Offset(offset) => Rule::Saved(*offset),
+                RegisterRule::ValOffset(offset) => Rule::Distance(*offset),
+                RegisterRule::Register(other) => Rule::Register(other.0),
+                RegisterRule::Expression(expression) => Rule::SavedAt(bytes(expression)?),
+                RegisterRule::ValExpression(expression) => Rule::Is(bytes(expression)?),
+                _ => Rule::Undefined,
+            };
+            Some((register.0, rule))
+        };
+        let registers = row.registers().filter_map(rule).collect();
+        Some(UnwindRules { frame, registers })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registers(known: &[(u16, u64)]) -> UnwindRegisters {
+        let mut all = UnwindRegisters::default();
+        known.iter().for_each(|(number, value)| all.set(*number, *value));
+        all
+    }
+
+    #[test]
+    fn a_caller_follows_from_the_frame_and_from_what_was_saved_there() {
+        let rules = UnwindRules {
+            frame: Cfa::Register(STACK_POINTER, 16),
+            registers: Box::new([
+                (RETURN_ADDRESS, Rule::Saved(-8)),
+                (FRAME_POINTER, Rule::Saved(-16)),
+                (3, Rule::Undefined),
+            ]),
+        };
+        let here = registers(&[(STACK_POINTER, 0x1000), (RETURN_ADDRESS, 7), (3, 5), (12, 9)]);
+        let read = |address: u64| Some(address + 1);
+        let caller = rules.caller(&here, &read).unwrap();
+        let wanted = registers(&[
+            (STACK_POINTER, 0x1010),
+            (RETURN_ADDRESS, 0x1009),
+            (FRAME_POINTER, 0x1001),
+            (12, 9),
+        ]);
+        for number in 0..20 {
+            assert_eq!(caller.get(number), wanted.get(number), "{number}");
+        }
+        // Beyond the copy of the stack nothing is known, and without a return address no caller.
+        assert_eq!(rules.caller(&here, &|_| None), None);
+        assert!(!rules.has_frame_pointer());
+    }
+
+    /// The rule of a linkage table (x86-64 ABI supplement; lld and GNU ld write it): eight bytes
+    /// above the stack pointer, and eight more from the entry's second instruction on.
+    #[test]
+    fn rules_that_are_expressions_are_evaluated() {
+        // breg7+8, breg16+0, lit15, and, lit11, ge, lit3, shl, plus
+        let table = [0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
+        let frame = |ip: u64| {
+            let here = registers(&[(STACK_POINTER, 0x1000), (RETURN_ADDRESS, ip)]);
+            evaluate(&table, None, &here, &|_| None)
+        };
+        assert_eq!((frame(0x4010), frame(0x401b)), (Some(0x1008), Some(0x1010)));
+        // The stack is read where an expression asks: breg7+8, deref.
+        let here = registers(&[(STACK_POINTER, 0x1000)]);
+        let word = |address: u64| (address == 0x1008).then_some(42);
+        assert_eq!(evaluate(&[0x77, 8, 0x06], None, &here, &word), Some(42));
+        // What cannot be told, damaged expressions and endless ones have no value.
+        assert_eq!(evaluate(&[0x80, 0], None, &here, &word), None);
+        assert_eq!(evaluate(&[0x77], None, &here, &word), None);
+        assert_eq!(evaluate(&[0x2f, 0xfd, 0xff], None, &here, &word), None);
     }
 }
