@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -50,6 +50,10 @@ planished: setup ## planish rebuilt with a profile and a layout of itself, besid
 
 bench-record: ## planish record beside perf record (root); writes measurements/
 	@scripts/bench-record.sh
+
+bench-report: setup ## planish report beside perf report on 1 GB of samples and of copied stacks; writes measurements/
+	@scripts/setup.sh bench
+	@scripts/bench-report.sh
 
 bench-faults: ## recordings on slow and full disks, recorders killed at 200 moments (root); writes measurements/
 	@scripts/bench-faults.sh

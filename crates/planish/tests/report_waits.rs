@@ -175,6 +175,8 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
     );
     let shown = text(&planish(dir.path(), &["report", "waits", "--limit", "3"]).stdout);
     assert!(shown.contains("wait ms") && shown.contains("more threads"), "{shown}");
+    check_timeline(dir.path(), &found);
+    check_intervals(dir.path(), &found);
 
     if found["has_stacks"] == false {
         assert!(said.contains("without their stacks"), "{said}");
@@ -197,6 +199,48 @@ fn switches_are_as_many_as_the_kernel_accounts_and_waits_have_their_stacks() {
         .sum();
     // Both spinners run for 0.2 s of CPU time; samples tell it roughly.
     assert!(ran > 200_000_000, "{ran}");
+}
+
+/// The parts of the time hold the times of the threads.
+fn check_timeline(dir: &Path, found: &Value) {
+    let done = planish(dir, &["report", "timeline", "--format", "json", "--limit", "0"]);
+    let timeline: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(timeline["schema"], "planish-report-timeline");
+    let sum = |list: &Value| {
+        list.as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).sum::<u64>()
+    };
+    let totals = &found["totals"];
+    let all = &timeline["all"];
+    assert_eq!(all["running_ns"].as_array().unwrap().len(), 60);
+    assert_eq!(sum(&all["waiting_ns"]), number(&totals["synchronization"], "total_ns"));
+    assert_eq!(sum(&all["preempted_ns"]), number(&totals["preemption"], "total_ns"));
+    assert_eq!(sum(&all["running_ns"]), number(totals, "cpu_ns"));
+    // On one CPU two threads never run at once for long; main hands over in between.
+    let at_once: Vec<u64> =
+        timeline["at_once_ns"].as_array().unwrap().iter().map(|ns| ns.as_u64().unwrap()).collect();
+    let ran: u64 = (0u64..).zip(&at_once).map(|(threads, ns)| threads * ns).sum();
+    assert_eq!(ran, number(totals, "cpu_ns"), "{at_once:?}");
+    let shown = text(&planish(dir, &["report", "timeline", "--parts", "10"]).stdout);
+    assert!(shown.contains("10 parts of") && shown.contains("ran at once"), "{shown}");
+}
+
+/// Every single wait is there.
+fn check_intervals(dir: &Path, found: &Value) {
+    let done = planish(dir, &["report", "waits", "--emit", "switches"]);
+    let lines = text(&done.stdout);
+    let waits: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (name, key) in [("wait", "synchronization"), ("preempted", "preemption")] {
+        let own = || waits.iter().filter(|wait| wait["reason"] == name);
+        let totals = &found["totals"][key];
+        assert_eq!(own().count() as u64, number(totals, "count"), "{name}");
+        let time: u64 = own().map(|wait| number(wait, "duration_ns")).sum();
+        assert_eq!(time, number(totals, "total_ns"), "{name}");
+        // The same waits are an event, whose samples they are.
+        let words = ["report", "hot", "--event", name, "--format", "json"];
+        let hot: Value = serde_json::from_slice(&planish(dir, &words).stdout).unwrap();
+        assert_eq!(number(&hot, "samples"), number(totals, "count"), "{name}");
+        assert_eq!(number(&hot, "weight"), number(totals, "total_ns"), "{name}");
+    }
 }
 
 #[test]

@@ -12,10 +12,12 @@
 mod pairing;
 mod reading;
 mod rows;
+mod states;
 
 pub use pairing::{Ended, Ledger, Pairing, Reason, Wait};
 pub(crate) use reading::read;
 pub use rows::{StackRow, stack_rows};
+pub use states::{Parts, States, parts};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +85,18 @@ pub struct ThreadRow {
     pub preempted: u64,
     /// Where its time went.
     pub times: Times,
+    /// From when until when something is known of it: runs and whole waits.
+    pub alive: Option<(u64, u64)>,
+    /// The end of the last time that it was seen on a CPU.
+    pub ran_until: Option<u64>,
+}
+
+impl ThreadRow {
+    /// It was there from one time until another.
+    fn lived(&mut self, from: u64, to: u64) {
+        let (first, last) = self.alive.unwrap_or((from, to));
+        self.alive = Some((first.min(from), last.max(to)));
+    }
 }
 
 /// A wait, and where.

@@ -96,6 +96,8 @@ impl Reading<'_> {
             voluntary: 0,
             preempted: 0,
             times: super::Times::default(),
+            alive: None,
+            ran_until: None,
         };
         let thread = self.threads.entry(tid).or_insert_with(new);
         thread.pid = thread.pid.or(pid);
@@ -163,8 +165,10 @@ impl Reading<'_> {
             Ended::Nothing => {}
             Ended::Run(time_ns) => {
                 if self.counts(tid, time.saturating_sub(time_ns)) {
-                    let cpu_ns = &mut self.thread(tid, None).times.cpu_ns;
-                    *cpu_ns = cpu_ns.saturating_add(time_ns);
+                    let thread = self.thread(tid, None);
+                    thread.times.cpu_ns = thread.times.cpu_ns.saturating_add(time_ns);
+                    thread.lived(time.saturating_sub(time_ns), time);
+                    thread.ran_until = Some(time);
                 }
             }
             Ended::Wait(wait) => {
@@ -176,6 +180,7 @@ impl Reading<'_> {
                 let one = super::Waits { count: 1, total_ns: time_ns, longest_ns: time_ns };
                 let thread = self.thread(tid, None);
                 thread.times.of(wait.reason).add(one);
+                thread.lived(wait.start_ns, wait.end_ns);
                 let pid = thread.pid.unwrap_or(-1);
                 let left_cpu = self.went.get(&tid).copied();
                 self.out.intervals.push(Interval { wait, pid, left_cpu, came_cpu: cpu });

@@ -3,6 +3,7 @@
 mod graph;
 mod hot;
 mod names;
+pub mod timeline;
 pub mod waits;
 
 pub use graph::{Direction, Shape, folded, graph_json, graph_text};

@@ -31,13 +31,7 @@ impl<'r> Told<'r> {
         threads: impl Fn(&ThreadRow) -> bool,
         limit: usize,
     ) -> Result<Told<'r>, String> {
-        let Some(switching) =
-            recorded.switching.as_ref().filter(|s| s.ledger.outs + s.ledger.ins > 0)
-        else {
-            return Err("the recording holds no records of context switches; make one that does \
-                        with `planish record --switch-events -g -- COMMAND`"
-                .to_owned());
-        };
+        let switching = switching(recorded)?;
         let threads: Vec<_> = switching.threads.iter().filter(|thread| threads(thread)).collect();
         let stacks = stack_rows(recorded);
         let mut totals = Times::default();
@@ -242,13 +236,27 @@ impl<'r> Told<'r> {
     }
 }
 
+/// What a recording's switches say.
+///
+/// # Errors
+/// Where it has no records of them.
+pub(super) fn switching(recorded: &Recorded) -> Result<&Switching, String> {
+    let found = recorded.switching.as_ref();
+    found.filter(|switching| switching.ledger.outs + switching.ledger.ins > 0).ok_or_else(|| {
+        "the recording holds no records of context switches; make one that does with `planish \
+         record --switch-events -g -- COMMAND`"
+            .to_owned()
+    })
+}
+
 fn milliseconds(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 
 const HEADER: &str = "   wait ms    waits  longest ms  preempted ms    times      CPU ms   share";
 
-fn named(thread: &ThreadRow) -> String {
+/// A thread's name and numbers.
+pub(super) fn named(thread: &ThreadRow) -> String {
     match thread.pid {
         Some(pid) => format!("{} {pid}/{}", visible(&thread.name), thread.tid),
         None => format!("{} {}", visible(&thread.name), thread.tid),

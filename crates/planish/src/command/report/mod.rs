@@ -11,7 +11,7 @@ use crate::cli::Global;
 
 /// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
 ///
-/// With hot, callers, callees, tree or waits it reads a recording; without, what `planish optimize` or
+/// With hot, callers, callees, tree, waits or timeline it reads a recording; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -30,6 +30,7 @@ enum Verb {
     Callees(calls::CalleesArgs),
     Tree(calls::TreeArgs),
     Waits(waits::WaitsArgs),
+    Timeline(waits::TimelineArgs),
 }
 
 /// Runs the command.
@@ -41,5 +42,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Callees(args)) => calls::callees(&args, global),
         Some(Verb::Tree(args)) => calls::tree(&args, global),
         Some(Verb::Waits(args)) => waits::waits(&args, global),
+        Some(Verb::Timeline(args)) => waits::timeline(&args, global),
     }
 }

@@ -1,9 +1,12 @@
-//! `planish report waits`: how long threads and stacks of a recording waited, and for what reason.
+//! `planish report waits` and `timeline`: how long threads and stacks of a recording waited, for what
+//! reason, and when.
 
 use super::recording::Recording;
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::Context as _;
+use calltrees::switching::ThreadRow;
+use report::calls::timeline::Timeline;
 use report::calls::waits::{Told, write_intervals};
 use std::io::Write as _;
 
@@ -33,6 +36,47 @@ pub struct WaitsArgs {
 enum Waits {
     /// Every single wait with its thread, reason, start, duration and CPUs: a JSON object a line
     Switches,
+}
+
+/// Show what each thread did over time, and how many ran at once.
+///
+/// Needs records of context switches: `planish record --switch-events`. A line a thread, a letter
+/// for each part of the time.
+#[derive(Debug, clap::Args)]
+pub struct TimelineArgs {
+    #[command(flatten)]
+    recording: Recording,
+    /// Into how many parts of equal length to cut the time
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = parts)]
+    parts: usize,
+    /// How many threads to print, those that ran most first; 0: all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    limit: usize,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+fn parts(text: &str) -> Result<usize, String> {
+    /// Each thread has as many numbers.
+    const MOST: usize = 100_000;
+    let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
+    number.ok_or_else(|| format!("expected a number from 1 to {MOST}"))
+}
+
+/// Runs `planish report timeline`.
+pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
+    let recorded = args.recording.read(global)?;
+    let filter = &args.recording.filter;
+    let told = |thread: &ThreadRow| filter.comm.as_deref().is_none_or(|comm| comm == thread.name);
+    let found = Timeline::new(&recorded, told, (args.parts, args.limit))
+        .map_err(anyhow::Error::msg)
+        .with_context(|| args.recording.input.display().to_string())?;
+    match args.format {
+        Format::Text => output::print(&found.text())?,
+        Format::Json => output::print_json(&found.json())?,
+    }
+    Ok(FINE)
 }
 
 /// Runs `planish report waits`.
