@@ -37,6 +37,8 @@ impl Frames {
 /// What is kept of the code at an address.
 #[derive(Clone, Copy)]
 enum Known {
+    /// There a program begins to run.
+    Start,
     /// No image lies there, or one without rules for the code.
     Unknown,
     /// Number of the rules.
@@ -84,8 +86,9 @@ impl<'f> Unwinder<'f> {
         if let Some(known) = self.numbers.get(&(file, at)) {
             return *known;
         }
-        let found = self.files.image(file).and_then(|image| image.unwind_rules(at));
-        let known = match found {
+        let image = self.files.image(file);
+        let known = match image.and_then(|image| image.unwind_rules(at)) {
+            None if image.is_some_and(|image| image.is_start(at)) => Known::Start,
             None => Known::Unknown,
             Some(rules) => {
                 self.rules.push(rules);
@@ -170,17 +173,18 @@ impl<'f> Unwinder<'f> {
                 let rules = self.rules.get(number as usize);
                 rules.is_none_or(UnwindRules::has_frame_pointer)
             }
-            Known::Unknown => true,
+            Known::Start | Known::Unknown => true,
         }
     }
 
     /// The user's frames, as far as the copy of the stack reaches.
     fn walk(&mut self, sample: &Sample<'_>, pid: i32, space: SpaceRef<'_>) -> Walk {
         stack_copy::walk(sample, |address, registers, read| {
-            let Known::Rules(number) = self.learn(pid, space, address) else {
-                return CallerOf::Unknown;
+            let rules = match self.learn(pid, space, address) {
+                Known::Unknown => return CallerOf::Unknown,
+                Known::Start => return CallerOf::Known(None),
+                Known::Rules(number) => self.rules.get(number as usize),
             };
-            let rules = self.rules.get(number as usize);
             CallerOf::Known(rules.and_then(|rules| rules.caller(registers, read)))
         })
     }

@@ -130,6 +130,8 @@ pub(crate) struct Headers {
     pub(crate) endian: Endian,
     pub(crate) file_type: u16,
     pub(crate) machine: u16,
+    /// Where the program begins to run; 0 in files that are not run.
+    pub(crate) entry: u64,
     pub(crate) loads: Vec<Segment>,
     pub(crate) notes: Vec<NoteSegment>,
     pub(crate) sections: Vec<Section>,
@@ -173,6 +175,7 @@ impl Headers {
             endian: if endian == Endianness::Little { Endian::Little } else { Endian::Big },
             file_type: header.e_type(endian).0,
             machine: header.e_machine(endian).0,
+            entry: header.e_entry(endian).into(),
             loads: Vec::new(),
             notes: Vec::new(),
             sections: Vec::new(),

@@ -38,7 +38,7 @@ pub(crate) struct CodeRelocation {
 pub struct Image {
     path: PathBuf,
     bytes: Bytes,
-    headers: Headers,
+    pub(crate) headers: Headers,
     kind: ImageKind,
     build_id: Option<BuildId>,
     segments: Vec<Segment>,

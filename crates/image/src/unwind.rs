@@ -177,6 +177,15 @@ fn evaluate(
 }
 
 impl Image {
+    /// Whether a program or the loader begins to run here: the first instructions have no caller,
+    /// whatever rules say of them (the loader's are written by hand and have none).
+    pub fn is_start(&self, at: ImageAddr) -> bool {
+        /// The loader's jump to the program lies behind its call of `_dl_start` and `_dl_init`.
+        const BYTES: u64 = 64;
+        let entry = self.headers.entry;
+        entry != 0 && (entry..entry.saturating_add(BYTES)).contains(&at.0)
+    }
+
     /// The rules at an address of the image. `None` where nothing is known of the function.
     pub fn unwind_rules(&self, at: ImageAddr) -> Option<UnwindRules> {
         if self.arch() != Arch::X86_64 {

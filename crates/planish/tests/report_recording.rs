@@ -112,7 +112,11 @@ fn self_and_total_of_functions_are_those_of_perf_report() {
             assert!(near(found.0, *own), "{recording}: {name}: {found:?}, {own}");
             assert!(near(found.1, *total), "{recording}: {name}: {found:?}, {total}");
         }
-        check_books(&json(dir.path(), &["report", "hot", recording]));
+        let found = json(dir.path(), &["report", "hot", recording]);
+        check_books(&found);
+        // From the loader's first instruction on, stacks reach where the program began.
+        let incomplete = number(&found["ledger"], "stacks_incomplete");
+        assert!(incomplete * 100 <= number(&found, "samples"), "{recording}: {found}");
     }
 }
 
