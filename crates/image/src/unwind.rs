@@ -12,6 +12,7 @@ use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Register, RegisterRule,
     UnwindContext, UnwindSection as _,
 };
+use std::ops::Range;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -103,6 +104,37 @@ impl Image {
         context: &mut UnwindContext<usize>,
         use_row: impl FnOnce(&gimli::UnwindTableRow<usize>) -> Option<R>,
     ) -> Option<R> {
+        self.with_table(|table, frames, bases| {
+            let row = table
+                .unwind_info_for_address(frames, bases, context, at.0, |section, bases, offset| {
+                    section.cie_from_offset(bases, offset)
+                })
+                .ok()?;
+            use_row(row)
+        })
+    }
+
+    /// The function around `at` as `.eh_frame` knows it, for files without symbols.
+    pub fn unwind_range(&self, at: ImageAddr) -> Option<Range<ImageAddr>> {
+        self.with_table(|table, frames, bases| {
+            let entry = table
+                .fde_for_address(frames, bases, at.0, |section, bases, offset| {
+                    section.cie_from_offset(bases, offset)
+                })
+                .ok()?;
+            let begin = entry.initial_address();
+            Some(ImageAddr(begin)..ImageAddr(begin.checked_add(entry.len())?))
+        })
+    }
+
+    fn with_table<R>(
+        &self,
+        use_table: impl FnOnce(
+            &gimli::EhHdrTable<'_, Slice<'_>>,
+            &EhFrame<Slice<'_>>,
+            &BaseAddresses,
+        ) -> Option<R>,
+    ) -> Option<R> {
         if self.arch() != Arch::X86_64 {
             return None;
         }
@@ -119,12 +151,6 @@ impl Image {
             .set_text(text);
         let header = EhFrameHdr::from(Slice::new(header, LittleEndian)).parse(&bases, 8).ok()?;
         let frames = EhFrame::from(Slice::new(frames, LittleEndian));
-        let row = header
-            .table()?
-            .unwind_info_for_address(&frames, &bases, context, at.0, |section, bases, offset| {
-                section.cie_from_offset(bases, offset)
-            })
-            .ok()?;
-        use_row(row)
+        use_table(&header.table()?, &frames, &bases)
     }
 }

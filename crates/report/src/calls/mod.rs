@@ -2,6 +2,7 @@
 
 mod graph;
 mod hot;
+pub mod lines;
 mod names;
 
 pub use graph::{Direction, Shape, folded, graph_json, graph_text};

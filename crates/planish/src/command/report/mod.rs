@@ -3,14 +3,16 @@
 mod calls;
 mod filter;
 mod finished;
+mod lines;
 mod recording;
+mod sources;
 mod symbols;
 
 use crate::cli::Global;
 
 /// Say where a recorded program spends its time; print the result of a finished run again.
 ///
-/// With hot, callers, callees or tree it reads a recording; without, what `planish optimize` or
+/// With hot, callers, callees, tree or lines it reads a recording; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -28,6 +30,7 @@ enum Verb {
     Callers(calls::CallersArgs),
     Callees(calls::CalleesArgs),
     Tree(calls::TreeArgs),
+    Lines(lines::LinesArgs),
 }
 
 /// Runs the command.
@@ -38,5 +41,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Callers(args)) => calls::callers(&args, global),
         Some(Verb::Callees(args)) => calls::callees(&args, global),
         Some(Verb::Tree(args)) => calls::tree(&args, global),
+        Some(Verb::Lines(args)) => lines::lines(&args, global),
     }
 }
