@@ -39,6 +39,7 @@ pub(crate) fn instructions(request: &Request<'_>) -> (Vec<Instruction>, u64) {
                 kind: found.kind,
                 text: writer.as_mut().and_then(|writer| writer.text(found.address)),
                 target: found.target,
+                target_function: found.target.and_then(|to| function_at(request, to)),
                 weight: Weight::default(),
                 count: None,
                 line: 0,
@@ -50,6 +51,12 @@ pub(crate) fn instructions(request: &Request<'_>) -> (Vec<Instruction>, u64) {
         next = known.range(beyond..).next().copied();
     }
     (all, size - told)
+}
+
+fn function_at(request: &Request<'_>, to: ImageAddr) -> Option<(String, u64)> {
+    let found = request.image.functions().find(to)?;
+    let is_other = found.address != request.code.start;
+    is_other.then(|| (found.name.to_owned(), to.0.saturating_sub(found.address.0)))
 }
 
 /// Gives each instruction the samples taken at its bytes; returns what lies at none.

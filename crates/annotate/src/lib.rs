@@ -7,6 +7,7 @@
 
 mod code;
 mod executions;
+mod flow;
 mod lines;
 mod loops;
 mod parts;
@@ -56,6 +57,8 @@ pub struct Instruction {
     pub text: Option<String>,
     /// Where it goes, if it is a direct branch or call.
     pub target: Option<ImageAddr>,
+    /// What lies there (linkage name), and how far into it, if it is not this function.
+    pub target_function: Option<(String, u64)>,
     /// What was sampled at it.
     pub weight: Weight,
     /// How often it ran in the recorded stretches of branch stacks.
@@ -79,6 +82,8 @@ pub struct Annotated {
     pub branches: Vec<Branch>,
     /// Loops that branch stacks saw, by address.
     pub loops: Vec<Loop>,
+    /// Whether the function has more loops than could be told.
+    pub more_loops: bool,
     /// Of samples at no instruction that could be told.
     pub unplaced: Weight,
     /// Bytes at the end that are not told, since the function is too large.
@@ -92,7 +97,7 @@ pub fn annotate(request: &Request<'_>) -> Annotated {
     let (mut instructions, left_out_bytes) = code::instructions(request);
     let unplaced = code::weigh(&mut instructions, request.samples);
     code::number_blocks(&mut instructions, request.blocks);
-    let (mut branches, mut loops) = (Vec::new(), Vec::new());
+    let (mut branches, mut loops) = (Vec::new(), (Vec::new(), false));
     if let Some(counts) = request.counts.filter(|counts| counts.has_branches()) {
         executions::count(&mut instructions, counts);
         branches = executions::branches(&instructions, counts);
@@ -100,7 +105,18 @@ pub fn annotate(request: &Request<'_>) -> Annotated {
     }
     let told = lines::lines(&mut instructions, request);
     let (lines, files, problem) = (told.lines, told.files, told.problem);
-    Annotated { instructions, lines, files, branches, loops, unplaced, left_out_bytes, problem }
+    let (loops, more_loops) = loops;
+    Annotated {
+        instructions,
+        lines,
+        files,
+        branches,
+        loops,
+        more_loops,
+        unplaced,
+        left_out_bytes,
+        problem,
+    }
 }
 
 /// The position of the instruction at an address.

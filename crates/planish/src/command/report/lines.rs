@@ -22,9 +22,9 @@ use std::sync::Arc;
 /// Show one function by source line and instruction: what was sampled at each and, from branch
 /// stacks, how often it ran, which way its branches went and how often its loops turned.
 ///
-/// Percentages are of the function's own samples, which --percent and --limit are about, too: lines
-/// with less, or beyond the first so many, are left out, and so are cold instructions of the lines
-/// that are shown; --all shows everything. For executions, record branch stacks: `planish record`
+/// Percentages are of the function's own samples. A line is left out if it has less than --percent of
+/// them and of the function's executed instructions, or beyond the --limit that have most; and so
+/// are cold instructions of the lines that are shown. --all shows everything. For executions, record branch stacks: `planish record`
 /// without -e does where it can.
 #[derive(Debug, clap::Args)]
 pub struct LinesArgs {
@@ -88,6 +88,7 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         function,
         code: part.code,
         own: part.weight,
+        executed: annotated.instructions.iter().filter_map(|one| one.count).map(|n| n as f64).sum(),
         annotated,
         sources: Vec::new(),
         stacks: stacks.map(|stacks| stacks.counts.ledger),

@@ -80,6 +80,7 @@ fn instruction(told: &FunctionLines<'_>, one: &Instruction, line: usize) -> Valu
         "text": one.text,
         "kind": kind(one.kind),
         "target": one.target.map(|to| to.0),
+        "target_function": one.target_function.as_ref().map(|(name, _)| demangled(name)),
         "line": line,
         "block": one.block.map(|block| block.0),
         "weight": one.weight.period,

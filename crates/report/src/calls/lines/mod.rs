@@ -7,7 +7,7 @@ pub use json::lines_json;
 pub use text::lines_text;
 
 use super::Selected;
-use annotate::{Annotated, Line};
+use annotate::{Annotated, Instruction, Line};
 use calltrees::{FunctionId, Known, Site, Weight};
 use image::ImageAddr;
 use std::cmp::Reverse;
@@ -27,6 +27,8 @@ pub struct FunctionLines<'r> {
     pub own: Weight,
     /// Its instructions and lines.
     pub annotated: Annotated,
+    /// The sum of its instructions' executions; 0 without branch stacks.
+    pub executed: f64,
     /// Its source files, by the positions of [`Annotated::files`].
     pub sources: Vec<SourceText>,
     /// What became of the branch stacks, if they were counted.
@@ -85,21 +87,41 @@ impl FunctionLines<'_> {
         self.selected.share(weight, self.own)
     }
 
-    /// Whether a line or an instruction is told.
-    fn is_hot(&self, weight: Weight) -> bool {
-        let nothing_known = self.own.period == 0;
-        self.all || nothing_known || self.share(weight) >= self.selected.percent
+    /// Whether branch stacks tell how often instructions ran.
+    fn counted(&self) -> bool {
+        self.annotated.instructions.iter().any(|one| one.count.is_some())
+    }
+
+    /// How much of the function's samples or, if that is more, of its executed instructions is of
+    /// these instructions, in per cent.
+    fn heat<'i>(&self, instructions: impl IntoIterator<Item = &'i Instruction>) -> f64 {
+        let (mut weight, mut ran) = (Weight::default(), 0.0);
+        for one in instructions {
+            weight.add(one.weight);
+            ran += one.count.unwrap_or(0) as f64;
+        }
+        let ran = if self.executed > 0.0 { 100.0 * ran / self.executed } else { 0.0 };
+        self.share(weight).max(ran)
+    }
+
+    /// Whether what has this heat is told.
+    fn is_hot(&self, heat: f64) -> bool {
+        let nothing_known = self.own.period == 0 && self.executed == 0.0;
+        self.all || nothing_known || heat >= self.selected.percent
     }
 
     /// The lines to tell, by position and in their order.
     fn chosen(&self) -> Vec<usize> {
-        let lines = &self.annotated.lines;
-        let is_hot = |(_, line): &(usize, &Line)| self.is_hot(line.weight);
-        let mut hot: Vec<(usize, &Line)> = lines.iter().enumerate().filter(is_hot).collect();
+        let instructions = &self.annotated.instructions;
+        let mut hot: Vec<(usize, f64)> = Vec::new();
+        for (index, line) in self.annotated.lines.iter().enumerate() {
+            let heat = self.heat(line.instructions.iter().filter_map(|&one| instructions.get(one)));
+            if self.is_hot(heat) {
+                hot.push((index, heat));
+            }
+        }
         if self.selected.limit != 0 && !self.all {
-            hot.sort_by_key(|(index, line)| {
-                (Reverse((line.weight.period, line.count.unwrap_or(0))), *index)
-            });
+            hot.sort_by(|(one, heat), (other, more)| more.total_cmp(heat).then(one.cmp(other)));
             hot.truncate(self.selected.limit);
         }
         let mut chosen: Vec<usize> = hot.into_iter().map(|(index, _)| index).collect();
@@ -166,6 +188,9 @@ pub fn lines_notes(told: &FunctionLines<'_>) -> Vec<String> {
     if annotated.left_out_bytes > 0 {
         let bytes = crate::counted(annotated.left_out_bytes, "byte", "bytes");
         notes.push(format!("the last {bytes} of the function are not told: it is too large"));
+    }
+    if annotated.more_loops {
+        notes.push("not all loops are told: the function is too large or too tangled".to_owned());
     }
     if let Some(problem) = &annotated.problem {
         notes.push(format!("debug information: {}", crate::visible(problem)));

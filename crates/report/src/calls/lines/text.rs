@@ -19,9 +19,8 @@ const HOT: f64 = 20.0;
 /// The function as text.
 pub fn lines_text(told: &FunctionLines<'_>, style: Style) -> String {
     let mut text = format!("{}\n{}\n\n", told.selected.headline(), title(told, style));
-    let counted = told.annotated.instructions.iter().any(|one| one.count.is_some());
-    let page = Page { told, style, counted };
-    let count = if counted { format!("{:>14}", "executions") } else { String::new() };
+    let page = Page { told, style };
+    let count = if told.counted() { format!("{:>14}", "executions") } else { String::new() };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{:>8}{count}  line", "self");
     let chosen = told.chosen();
@@ -67,7 +66,6 @@ fn tab_free(c: char) -> impl Iterator<Item = char> {
 struct Page<'p> {
     told: &'p FunctionLines<'p>,
     style: Style,
-    counted: bool,
 }
 
 impl Page<'_> {
@@ -84,7 +82,7 @@ impl Page<'_> {
                 _ => shown,
             }
         };
-        if self.counted {
+        if self.told.counted() {
             let count = count.map(crate::count).unwrap_or_default();
             let _ = write!(columns, "{count:>14}");
         }
@@ -113,8 +111,9 @@ impl Page<'_> {
     fn instructions(&self, text: &mut String, line: &Line) {
         let all = &self.told.annotated.instructions;
         let own: Vec<&Instruction> = line.instructions.iter().filter_map(|&n| all.get(n)).collect();
-        let counts =
-            |one: &Instruction| self.told.is_hot(one.weight) || self.branch(one.address).is_some();
+        let counts = |one: &Instruction| {
+            self.told.is_hot(self.told.heat([one])) || self.branch(one.address).is_some()
+        };
         let near = |index: usize| {
             let around = own.get(index.saturating_sub(1)..=index + 1);
             around
@@ -139,7 +138,7 @@ impl Page<'_> {
         if cold.len() < SHORTEST_GAP {
             cold.iter().for_each(|instruction| self.instruction(text, instruction));
         } else {
-            let blank = " ".repeat(if self.counted { 22 } else { 8 });
+            let blank = " ".repeat(if self.told.counted() { 22 } else { 8 });
             let more = crate::counted(cold.len() as u64, "instruction", "instructions");
             let more = self.style.paint(Colour::Faint, &format!("… {more}"));
             let _ = writeln!(text, "{blank}      {more}");
@@ -150,12 +149,17 @@ impl Page<'_> {
     fn instruction(&self, text: &mut String, instruction: &Instruction) {
         let block = instruction.block.map(|block| format!("  bb{}", block.0)).unwrap_or_default();
         let written = instruction.text.as_deref().unwrap_or("");
-        let target = instruction.target.map(|to| self.named(to)).unwrap_or_default();
+        let target = instruction.target.map(|to| self.place_of(to)).unwrap_or_default();
+        let callee = instruction.target_function.as_ref().map(|(name, into)| {
+            let into = if *into == 0 { String::new() } else { format!("+{into:#x}") };
+            format!(" <{}{into}>", short(&demangled(name)))
+        });
         let facts = self.branch(instruction.address).map(|branch| self.facts(branch));
         let facts = facts.map(|facts| self.style.paint(Colour::Faint, &facts));
         let row = format!(
-            "{:>12x}{block}  {written}{target}  {}",
+            "{:>12x}{block}  {written}{target}{}  {}",
             instruction.address.0,
+            callee.unwrap_or_default(),
             facts.unwrap_or_default(),
         );
         let columns = self.columns(instruction.weight, instruction.count);
@@ -169,7 +173,7 @@ impl Page<'_> {
     }
 
     /// A place behind an arrow if the instruction's text does not have it.
-    fn named(&self, to: ImageAddr) -> String {
+    fn place_of(&self, to: ImageAddr) -> String {
         let has_text = self.told.annotated.instructions.iter().any(|one| one.text.is_some());
         if has_text { String::new() } else { format!("→ {:x}", to.0) }
     }
@@ -239,7 +243,7 @@ impl Page<'_> {
             };
             let _ = writeln!(
                 text,
-                "  {}{:x}–{:x}{}: {trips} ({} of {})",
+                "  {}{:x}–{:x}{}: {trips} ({}, {})",
                 "  ".repeat(found.depth.min(20)),
                 found.first.0,
                 found.last.0,
