@@ -258,3 +258,46 @@ pub(crate) fn is_jump(kind: InstructionKind) -> bool {
 fn after(one: &Instruction) -> ImageAddr {
     ImageAddr(one.address.0.saturating_add(u64::from(one.size)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reached(edges: &[(usize, usize)], without: Option<usize>) -> BTreeSet<usize> {
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<usize> =
+            Some(0).filter(|root| Some(*root) != without).into_iter().collect();
+        while let Some(at) = open.pop() {
+            if seen.insert(at) {
+                let next = edges.iter().filter(|(from, to)| *from == at && Some(*to) != without);
+                open.extend(next.map(|(_, to)| *to));
+            }
+        }
+        seen
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_block_is_below_those_without_which_it_is_not_reached(
+            edges in proptest::collection::vec((0usize..12, 0usize..12), 0..40),
+        ) {
+            let mut blocks = vec![Block::default(); 12];
+            edges.iter().for_each(|(from, to)| blocks[*from].next.push(*to));
+            let (above, order) = (vec![None; 12], vec![None; 12]);
+            let mut flow = Flow { blocks, above, order, spans: Vec::new(), given_up: false };
+            flow.link();
+            flow.dominate(&[]);
+            let all = reached(&edges, None);
+            for over in all.iter().copied() {
+                let without = reached(&edges, Some(over));
+                for number in all.iter().copied() {
+                    let below = number == over || !without.contains(&number);
+                    proptest::prop_assert_eq!(flow.is_below(number, over), below, "{} {}", number, over);
+                }
+            }
+            for lost in (0..12).filter(|number| !all.contains(number)) {
+                proptest::prop_assert!(!flow.is_below(0, lost) && !flow.is_below(lost, 0));
+            }
+        }
+    }
+}

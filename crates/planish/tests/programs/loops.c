@@ -32,8 +32,9 @@ int main(int argc, char **argv)
 {
 	long sum = 0;
 	int times = argc > 1 ? atoi(argv[1]) : 20;
+	long outer = argc > 2 ? atol(argv[2]) : 1000;
 	for (int i = 0; i < times; i++)
-		sum += work(1000);
+		sum += work(outer);
 	printf("%ld\n", sum);
 	return 0;
 }
