@@ -207,7 +207,7 @@ fn plain_samples_give_weights_and_filters_hold() {
         number(&found, "self_samples")
     };
     assert_eq!(samples(&["--time", "-0.1"]) + samples(&["--time", "0.1-"]), samples(&[]));
-    assert_eq!(samples(&["--through", "main"]), samples(&[]));
+    assert_eq!(samples(&["--through", "work"]), samples(&[]));
     // Limits leave out lines and say how many.
     let one = json(dir.path(), &["report", "lines", "work", "p.data", "--limit", "1"]);
     assert_eq!(all(&one, "lines").len(), 1);
