@@ -8,7 +8,7 @@ use crate::output::{self, Stream};
 use address_spaces::{MappedFile, Side};
 use annotate::{Part, Request, annotate, parts};
 use anyhow::{Context as _, anyhow};
-use calltrees::{FunctionId, Recorded, Site, sites};
+use calltrees::{FunctionId, Recorded, Site, Weight, sites};
 use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use image::debug::DebugInfo;
@@ -74,7 +74,7 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         None => Vec::new(),
     };
     let counted = stacks.as_ref().and_then(|stacks| stacks.of(&image, &args.source.input).ok());
-    let annotated = annotate(&Request {
+    let mut annotated = annotate(&Request {
         image: &image,
         code: part.code.clone(),
         samples: &part.samples,
@@ -83,11 +83,16 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         blocks: &blocks,
         threads: global.threads(),
     });
+    // Of a kernel module, only names are known and no addresses in its file.
+    let lost = lost(&sites, function);
+    annotated.unplaced.add(lost);
+    let mut own = part.weight;
+    own.add(lost);
     let mut told = FunctionLines {
         selected,
         function,
         code: part.code,
-        own: part.weight,
+        own,
         executed: annotated.instructions.iter().filter_map(|one| one.count).map(|n| n as f64).sum(),
         annotated,
         sources: Vec::new(),
@@ -109,9 +114,9 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// Functions of the same name that are not shown.
-fn others(selected: &Selected<'_>, found: &[(FunctionId, calltrees::Weight)]) -> Vec<String> {
+fn others(selected: &Selected<'_>, found: &[(FunctionId, Weight)]) -> Vec<String> {
     let names = &selected.recorded.names;
-    let other = |(id, weight): &(FunctionId, calltrees::Weight)| {
+    let other = |(id, weight): &(FunctionId, Weight)| {
         let name = names.function(*id).map(|f| report::calls::demangled(&f.name));
         let library = names.library(*id).map(|library| library.path.as_str());
         format!(
@@ -164,12 +169,25 @@ fn part_of(
         let (name, path) = (report::visible(&known.name), image.path().display());
         anyhow!("{path}: it has no code of {name}; the recorded file was another one")
     })?;
-    for other in all {
+    let (sampled, others): (Vec<Part>, Vec<Part>) = all.partition(|part| part.weight.samples > 0);
+    for other in sampled {
         let (at, samples) = (other.code.start.0, other.weight.samples);
         let samples = report::counted(samples, "sample", "samples");
         notes.push(format!("not shown: another function of that name at {at:#x}, {samples}"));
     }
+    if !others.is_empty() {
+        let others = report::counted(others.len() as u64, "other function", "other functions");
+        notes.push(format!("{others} of that name in the file without samples"));
+    }
     Ok(first)
+}
+
+/// The samples of a function whose addresses in its file are not known.
+fn lost(sites: &[Site], function: FunctionId) -> Weight {
+    let mut lost = Weight::default();
+    let of = sites.iter().filter(|site| site.function == function && site.at.is_none());
+    of.for_each(|site| lost.add(site.weight));
+    lost
 }
 
 /// What branch stacks say of an image; none where the recording has none.

@@ -159,12 +159,7 @@ impl FunctionLines<'_> {
 pub fn lines_notes(told: &FunctionLines<'_>) -> Vec<String> {
     let mut notes = told.notes.clone();
     let annotated = &told.annotated;
-    for (file, source) in annotated.files.iter().zip(&told.sources) {
-        if let Some(problem) = &source.problem {
-            let (file, problem) = (crate::visible(file), crate::visible(problem));
-            notes.push(format!("{file}: its lines are not shown: {problem}"));
-        }
-    }
+    notes.extend(source_notes(told));
     if annotated.instructions.is_empty() {
         notes.push("its file has no code there".to_owned());
     } else if annotated.lines.iter().all(|line| line.place.is_none()) {
@@ -196,4 +191,25 @@ pub fn lines_notes(told: &FunctionLines<'_>) -> Vec<String> {
         notes.push(format!("debug information: {}", crate::visible(problem)));
     }
     notes
+}
+
+/// Which source files are not at hand and why, those with one reason together.
+fn source_notes(told: &FunctionLines<'_>) -> Vec<String> {
+    /// Names of files in a note.
+    const MOST: usize = 4;
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (file, source) in told.annotated.files.iter().zip(&told.sources) {
+        if let Some(problem) = &source.problem {
+            by_reason.entry(problem).or_default().push(file);
+        }
+    }
+    let note = |(problem, files): (&str, Vec<&str>)| {
+        let named: Vec<_> = files.iter().take(MOST).map(|file| crate::visible(file)).collect();
+        let more = match files.len().saturating_sub(MOST) {
+            0 => String::new(),
+            more => format!(" and {}", crate::counted(more as u64, "other", "others")),
+        };
+        format!("{}{more}: lines not shown: {}", named.join(", "), crate::visible(problem))
+    };
+    by_reason.into_iter().map(note).collect()
 }
