@@ -37,12 +37,13 @@ fn all<'v>(found: &'v Value, key: &str) -> &'v Vec<Value> {
     found[key].as_array().unwrap()
 }
 
-fn built(dir: &Path, level: &str) {
+fn built(dir: &Path, flags: &[&str]) {
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     std::fs::copy(programs.join("loops.c"), dir.join("loops.c")).unwrap();
     let built = Command::new("cc")
         .current_dir(dir)
-        .args([level, "-g", "-Wl,--build-id", "-o", "loops", "loops.c"])
+        .args(flags)
+        .args(["-Wl,--build-id", "-o", "loops", "loops.c"])
         .status();
     assert!(built.unwrap().success());
 }
@@ -127,9 +128,9 @@ fn check_loops(dir: &Path, found: &Value, outer: Option<f64>) {
 
 #[test]
 fn executions_and_loops_of_an_emulated_program_are_those_of_its_source() {
-    for level in ["-O1", "-O0"] {
+    for flags in [["-O1", "-g"], ["-O0", "-gdwarf-4"]] {
         let dir = tempfile::tempdir().unwrap();
-        built(dir.path(), level);
+        built(dir.path(), &flags);
         let options = ["--branches=emulated", "-c", "9", "-o", "perf.data"];
         if !recorded(dir.path(), &options, &["./loops", "300", "52"]) {
             return;
@@ -165,9 +166,9 @@ fn executions_and_loops_of_an_emulated_program_are_those_of_its_source() {
 #[test]
 fn software_branch_stacks_tell_loops_too() {
     let dir = tempfile::tempdir().unwrap();
-    built(dir.path(), "-O1");
+    built(dir.path(), &["-O1", "-g", "-gsplit-dwarf"]);
     let options = ["--branches=software", "-o", "perf.data"];
-    if !recorded(dir.path(), &options, &["./loops", "20000"]) {
+    if !recorded(dir.path(), &options, &["./loops", "60000"]) {
         return;
     }
     let found = lines(dir.path(), "perf.data");
@@ -193,7 +194,7 @@ fn branch_stacks_of_a_cpu_fit_the_code_of_its_program() {
 #[test]
 fn plain_samples_give_weights_and_filters_hold() {
     let dir = tempfile::tempdir().unwrap();
-    built(dir.path(), "-O1");
+    built(dir.path(), &["-O1", "-g"]);
     if !recorded(dir.path(), &["--branches=none", "-g", "-o", "p.data"], &["./loops", "20000"]) {
         return;
     }
@@ -223,7 +224,7 @@ fn plain_samples_give_weights_and_filters_hold() {
 #[test]
 fn sources_that_are_hostile_moved_or_gone_do_no_harm() {
     let dir = tempfile::tempdir().unwrap();
-    built(dir.path(), "-O1");
+    built(dir.path(), &["-O1", "-g"]);
     if !recorded(dir.path(), &["--branches=none", "-o", "p.data"], &["./loops", "20000"]) {
         return;
     }
@@ -268,7 +269,7 @@ fn sources_that_are_hostile_moved_or_gone_do_no_harm() {
 #[test]
 fn files_without_debug_information_or_symbols_are_told_by_instruction() {
     let dir = tempfile::tempdir().unwrap();
-    built(dir.path(), "-O1");
+    built(dir.path(), &["-O1", "-g"]);
     if !recorded(dir.path(), &["--branches=none", "-o", "p.data"], &["./loops", "20000"]) {
         return;
     }
@@ -296,7 +297,7 @@ fn files_without_debug_information_or_symbols_are_told_by_instruction() {
 #[test]
 fn of_several_functions_of_a_name_the_one_with_most_samples_is_shown() {
     let dir = tempfile::tempdir().unwrap();
-    built(dir.path(), "-O1");
+    built(dir.path(), &["-O1", "-g"]);
     std::fs::copy(dir.path().join("loops"), dir.path().join("other")).unwrap();
     let script = ["sh", "-c", "./loops 30000; ./other 8000"];
     if !recorded(dir.path(), &["--branches=none", "-o", "p.data"], &script) {
