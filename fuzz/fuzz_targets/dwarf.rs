@@ -21,6 +21,10 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(resolved) = debug.resolve(&addresses, 1) {
         assert_eq!(resolved.stacks.len(), addresses.len());
     }
+    let lines = debug.source_lines(&addresses);
+    assert_eq!(lines.lines.len(), addresses.len());
+    let files = lines.lines.iter().flatten().map(|line| line.file.0 as usize);
+    assert!(files.max().is_none_or(|most| most < lines.files.len()));
     debug.all_function_names(1);
     debug.compiler_names(1);
     debug.main_unit(1);

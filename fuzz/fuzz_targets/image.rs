@@ -13,7 +13,12 @@ fuzz_target!(|bytes: &[u8]| {
         let _ = image.section_name(section);
         let _ = image.section_bytes(section);
     }
+    let mut writer = code::Disassembler::new(&image);
     for range in image.code_ranges().take(32) {
+        let written = writer.as_mut().and_then(|writer| writer.text(range.start));
+        assert!(written.is_none_or(|text| !text.contains(char::is_control)));
+        let around = image.unwind_range(range.start);
+        assert!(around.is_none_or(|around| around.contains(&range.start)));
         let walked: usize = code::instructions(&image, range.start)
             .map(|instruction| usize::from(instruction.len))
             .sum();

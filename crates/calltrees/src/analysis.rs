@@ -11,7 +11,7 @@ use crate::unwinding::Frames;
 use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
 use address_spaces::{Clock, KERNEL_PID, Timeline};
-use image::DebugSearch;
+use image::{DebugSearch, ImageAddr};
 use perfdata::{ChainSample, DeferredChains, Input, RuntimeAddr};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -27,6 +27,8 @@ pub struct Options<'o> {
     pub kernel: Option<&'o KernelSymbols>,
     /// Where debug information is looked for if inlined calls are to be frames of their own.
     pub inlined: Option<&'o DebugSearch>,
+    /// Whether stacks are told apart by the address that was sampled ([`Stack::at`]).
+    pub addresses: bool,
     /// Which samples count.
     pub keep: &'o (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     /// Is told the bytes of the second pass as they are read.
@@ -53,6 +55,8 @@ pub struct Stack {
     pub thread: u32,
     /// Its functions, innermost first; never empty.
     pub functions: Box<[FunctionId]>,
+    /// The sampled address, if [`Options::addresses`] asks for it and it lies in an image.
+    pub at: Option<ImageAddr>,
     /// What its samples weigh.
     pub weight: Weight,
 }
@@ -172,7 +176,8 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     };
     let kernel = options.kernel.filter(fits);
     let (functions, of_places) = places.name(kernel, options.inlined, options.threads);
-    let (threads, stacks) = stacks(&chains, &of_places, &names.into_names());
+    let address = |place: PlaceId| places.address(place).filter(|_| options.addresses);
+    let (threads, stacks) = stacks(&chains, &of_places, &names.into_names(), address);
     let (first, last) = counted.span.unwrap_or_default();
     let mut ledger = ledger(&counted);
     ledger.samples = side.samples;
@@ -226,15 +231,19 @@ fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Ve
     counted.chains.sorted().into_iter().map(of).collect()
 }
 
+/// Event, thread, functions and sampled address.
+type Key = (u32, u32, Box<[FunctionId]>, Option<ImageAddr>);
+
 /// Adds up chains that have the same functions.
 fn stacks(
     chains: &[Chain],
     of_places: &[Vec<FunctionId>],
     names: &[String],
+    address: impl Fn(PlaceId) -> Option<ImageAddr>,
 ) -> (Vec<Thread>, Vec<Stack>) {
     let mut threads = Vec::new();
     let mut numbers: FxHashMap<(i32, i32, u32), u32> = FxHashMap::default();
-    let mut sums: FxHashMap<(u32, u32, Box<[FunctionId]>), Weight> = FxHashMap::default();
+    let mut sums: FxHashMap<Key, Weight> = FxHashMap::default();
     for chain in chains {
         let next = threads.len() as u32;
         let thread = *numbers.entry(chain.thread).or_insert_with_key(|&(pid, tid, name)| {
@@ -246,12 +255,19 @@ fn stacks(
             of_places.get(place.index()).into_iter().flatten().copied().collect::<Vec<_>>()
         };
         let functions = chain.places.iter().flat_map(functions).collect();
-        sums.entry((chain.event, thread, functions)).or_default().add(chain.weight);
+        let at = chain.places.first().and_then(|&place| address(place));
+        sums.entry((chain.event, thread, functions, at)).or_default().add(chain.weight);
     }
-    let stack = |((event, thread, functions), weight)| Stack { event, thread, functions, weight };
+    let stack = |((event, thread, functions, at), weight): (Key, Weight)| Stack {
+        event,
+        thread,
+        functions,
+        at,
+        weight,
+    };
     let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
     // The order of a hash table is no order.
-    let key = |stack: &Stack| (stack.event, stack.thread, stack.functions.clone());
+    let key = |stack: &Stack| (stack.event, stack.thread, stack.functions.clone(), stack.at);
     stacks.sort_by_cached_key(key);
     (threads, stacks)
 }

@@ -167,6 +167,14 @@ impl<'f> Places<'f> {
         id
     }
 
+    /// Where a place lies in its image.
+    pub(crate) fn address(&self, place: PlaceId) -> Option<ImageAddr> {
+        match self.spots.get(place.index())? {
+            Spot::Code(Place::In(_, at)) => Some(*at),
+            _ => None,
+        }
+    }
+
     /// Names for all places: for each its functions, innermost first, more than one where calls
     /// were inlined and `inlined` asks for them.
     pub(crate) fn name(

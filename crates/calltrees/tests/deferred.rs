@@ -77,6 +77,7 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         open: &|mapped| Err(mapped.path.clone()),
         kernel: None,
         inlined: None,
+        addresses: false,
         keep: &|_| true,
         progress: &|_| {},
     };

@@ -13,6 +13,7 @@ use gimli::{
     Expression, Format, LittleEndian, Location, RegisterRule, UnwindContext, UnwindSection as _,
     Value,
 };
+use std::ops::Range;
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -188,6 +189,38 @@ impl Image {
 
     /// The rules at an address of the image. `None` where nothing is known of the function.
     pub fn unwind_rules(&self, at: ImageAddr) -> Option<UnwindRules> {
+        let mut context = UnwindContext::new();
+        self.with_table(|table, frames, bases| {
+            let row = table
+                .unwind_info_for_address(frames, bases, &mut context, at.0, |section, bases, at| {
+                    section.cie_from_offset(bases, at)
+                })
+                .ok()?;
+            rules_of(row, frames)
+        })
+    }
+
+    /// The function around `at` as `.eh_frame` knows it, for files without symbols.
+    pub fn unwind_range(&self, at: ImageAddr) -> Option<Range<ImageAddr>> {
+        self.with_table(|table, frames, bases| {
+            let entry = table
+                .fde_for_address(frames, bases, at.0, |section, bases, offset| {
+                    section.cie_from_offset(bases, offset)
+                })
+                .ok()?;
+            let begin = entry.initial_address();
+            Some(ImageAddr(begin)..ImageAddr(begin.checked_add(entry.len())?))
+        })
+    }
+
+    fn with_table<R>(
+        &self,
+        use_table: impl FnOnce(
+            &gimli::EhHdrTable<'_, Slice<'_>>,
+            &EhFrame<Slice<'_>>,
+            &BaseAddresses,
+        ) -> Option<R>,
+    ) -> Option<R> {
         if self.arch() != Arch::X86_64 {
             return None;
         }
@@ -204,36 +237,37 @@ impl Image {
             .set_text(text);
         let header = EhFrameHdr::from(Slice::new(header, LittleEndian)).parse(&bases, 8).ok()?;
         let frames = EhFrame::from(Slice::new(frames, LittleEndian));
-        let mut context = UnwindContext::new();
-        let row = header
-            .table()?
-            .unwind_info_for_address(&frames, &bases, &mut context, at.0, |section, bases, at| {
-                section.cie_from_offset(bases, at)
-            })
-            .ok()?;
-        let bytes = |expression: &gimli::UnwindExpression<usize>| {
-            let found = expression.get(&frames).ok()?;
-            Some(Box::<[u8]>::from(found.0.slice()))
-        };
-        let frame = match row.cfa() {
-            CfaRule::RegisterAndOffset { register, offset } => Cfa::Register(register.0, *offset),
-            CfaRule::Expression(expression) => Cfa::Expression(bytes(expression)?),
-        };
-        let rule = |(register, rule): &(gimli::Register, RegisterRule<usize>)| {
-            let rule = match rule {
-                RegisterRule::SameValue => return None,
-                RegisterRule::Offset(offset) => Rule::Saved(*offset),
-                RegisterRule::ValOffset(offset) => Rule::Distance(*offset),
-                RegisterRule::Register(other) => Rule::Register(other.0),
-                RegisterRule::Expression(expression) => Rule::SavedAt(bytes(expression)?),
-                RegisterRule::ValExpression(expression) => Rule::Is(bytes(expression)?),
-                _ => Rule::Undefined,
-            };
-            Some((register.0, rule))
-        };
-        let registers = row.registers().filter_map(rule).collect();
-        Some(UnwindRules { frame, registers })
+        use_table(&header.table()?, &frames, &bases)
     }
+}
+
+/// The rules of a row of the table, with the bytes of its expressions.
+fn rules_of(
+    row: &gimli::UnwindTableRow<usize>,
+    frames: &EhFrame<Slice<'_>>,
+) -> Option<UnwindRules> {
+    let bytes = |expression: &gimli::UnwindExpression<usize>| {
+        let found = expression.get(frames).ok()?;
+        Some(Box::<[u8]>::from(found.0.slice()))
+    };
+    let frame = match row.cfa() {
+        CfaRule::RegisterAndOffset { register, offset } => Cfa::Register(register.0, *offset),
+        CfaRule::Expression(expression) => Cfa::Expression(bytes(expression)?),
+    };
+    let rule = |(register, rule): &(gimli::Register, RegisterRule<usize>)| {
+        let rule = match rule {
+            RegisterRule::SameValue => return None,
+            RegisterRule::Offset(offset) => Rule::Saved(*offset),
+            RegisterRule::ValOffset(offset) => Rule::Distance(*offset),
+            RegisterRule::Register(other) => Rule::Register(other.0),
+            RegisterRule::Expression(expression) => Rule::SavedAt(bytes(expression)?),
+            RegisterRule::ValExpression(expression) => Rule::Is(bytes(expression)?),
+            _ => Rule::Undefined,
+        };
+        Some((register.0, rule))
+    };
+    let registers = row.registers().filter_map(rule).collect();
+    Some(UnwindRules { frame, registers })
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! Where instructions begin, and which of them can change the flow of control.
 //!
 //! Decoding is linear from a given address, as the processor would do it, to the end of the
-//! executable section or to the first byte sequence that is no instruction. No text is made; only
-//! length, kind and direct target.
+//! executable section or to the first byte sequence that is no instruction. It gives length, kind and
+//! direct target; [`Disassembler`] writes single instructions of x86 as text.
 
 mod aarch64;
 mod fingerprint;
+mod text;
 mod x86;
 
 pub use fingerprint::{Fingerprint, fingerprints};
+pub use text::Disassembler;
 
 use aarch64::Aarch64;
 

@@ -32,10 +32,10 @@ pub(super) struct OpenUnit<'a> {
 }
 
 /// The addresses of one unit.
-struct Part {
-    unit: usize,
-    positions: Vec<u32>,
-    addresses: Vec<u64>,
+pub(super) struct Part {
+    pub(super) unit: usize,
+    pub(super) positions: Vec<u32>,
+    pub(super) addresses: Vec<u64>,
 }
 
 /// What the jobs of one unit found.
@@ -101,7 +101,7 @@ impl DebugInfo<'_> {
     }
 }
 
-fn parts(index: &UnitIndex, addresses: &[u64]) -> Vec<Part> {
+pub(super) fn parts(index: &UnitIndex, addresses: &[u64]) -> Vec<Part> {
     let collect = |positions: &[u32]| {
         positions.iter().filter_map(|at| addresses.get(*at as usize).copied()).collect()
     };

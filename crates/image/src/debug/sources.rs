@@ -182,14 +182,18 @@ impl FileNames<'_, '_> {
         });
         let name = dwarf
             .zip(program.as_ref())
-            .and_then(|(dwarf, program)| file_name(dwarf, program, file.file));
+            .and_then(|(dwarf, program)| file_name(dwarf, program.header(), file.file));
         self.known.insert(file, name.clone());
         name
     }
 }
 
-fn file_name<'a>(dwarf: &Dwarf<'a>, program: &Program<'a>, file: u64) -> Option<String> {
-    let header = program.header();
+/// A file of a line table, with its directory where that is not the one of the compilation.
+pub(super) fn file_name<'a>(
+    dwarf: &Dwarf<'a>,
+    header: &gimli::LineProgramHeader<Slice<'a>>,
+    file: u64,
+) -> Option<String> {
     let text = |value| match value {
         gimli::AttributeValue::String(bytes) => Some(bytes),
         gimli::AttributeValue::DebugStrRef(offset) => dwarf.debug_str.get_str(offset).ok(),

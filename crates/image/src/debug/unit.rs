@@ -198,6 +198,11 @@ impl<'a> Root<'a> {
         }
     }
 
+    /// The directory of the compilation.
+    pub(super) fn directory(&self, dwarf: &Dwarf<'a>) -> Option<&'a [u8]> {
+        self.comp_dir.and_then(|value| self.string(dwarf, None, value))
+    }
+
     /// A string attribute.
     pub(super) fn string(
         &self,

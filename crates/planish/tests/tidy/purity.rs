@@ -4,9 +4,10 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 9] = [
+const PURE: [&str; 10] = [
     "perfdata",
     "address-spaces",
+    "annotate",
     "calltrees",
     "image",
     "counts",

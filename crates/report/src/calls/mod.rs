@@ -2,6 +2,7 @@
 
 mod graph;
 mod hot;
+pub mod lines;
 mod names;
 pub mod timeline;
 pub mod waits;

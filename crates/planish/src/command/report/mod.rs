@@ -3,7 +3,9 @@
 mod calls;
 mod filter;
 mod finished;
+mod lines;
 mod recording;
+mod sources;
 mod symbols;
 mod waits;
 
@@ -11,7 +13,7 @@ use crate::cli::Global;
 
 /// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
 ///
-/// With hot, callers, callees, tree, waits or timeline it reads a recording; without, what `planish optimize` or
+/// With hot, callers, callees, tree, lines, waits or timeline it reads a recording; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -29,6 +31,7 @@ enum Verb {
     Callers(calls::CallersArgs),
     Callees(calls::CalleesArgs),
     Tree(calls::TreeArgs),
+    Lines(lines::LinesArgs),
     Waits(waits::WaitsArgs),
     Timeline(waits::TimelineArgs),
 }
@@ -41,6 +44,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Callers(args)) => calls::callers(&args, global),
         Some(Verb::Callees(args)) => calls::callees(&args, global),
         Some(Verb::Tree(args)) => calls::tree(&args, global),
+        Some(Verb::Lines(args)) => lines::lines(&args, global),
         Some(Verb::Waits(args)) => waits::waits(&args, global),
         Some(Verb::Timeline(args)) => waits::timeline(&args, global),
     }

@@ -8,6 +8,7 @@ use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::Context as _;
 use calltrees::{KernelSymbols, Options, Recorded};
+use perfdata::Input;
 use report::calls::{self, Selected};
 use std::path::PathBuf;
 
@@ -44,30 +45,46 @@ pub struct Source {
 }
 
 impl Recording {
+    /// Opens the recording.
+    pub fn open(&self) -> anyhow::Result<Input> {
+        Ok(if self.input.as_os_str() == "-" {
+            let stdin = std::io::stdin().lock();
+            Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
+        } else {
+            Input::open(&self.input)?
+        })
+    }
+
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
-        let input = if self.input.as_os_str() == "-" {
-            let stdin = std::io::stdin().lock();
-            perfdata::Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
-        } else {
-            perfdata::Input::open(&self.input)?
-        };
-        let finder = Finder::new(&self.symbols, &input);
+        self.read_from(&self.open()?, false, global)
+    }
+
+    /// Reads the recording, already open, with its stacks told apart by sampled address if
+    /// `addresses`.
+    pub fn read_from(
+        &self,
+        input: &Input,
+        addresses: bool,
+        global: &Global,
+    ) -> anyhow::Result<Recorded> {
+        let finder = Finder::new(&self.symbols, input);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
-        let window = self.filter.window(&self.input, &input, global.threads())?;
+        let window = self.filter.window(&self.input, input, global.threads())?;
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
             open: &|mapped| finder.open(mapped),
             kernel: kernel.as_ref(),
             inlined: Some(finder.debug()).filter(|_| self.inlined),
+            addresses,
             keep: &keep,
             progress: &|bytes| bar.add(bytes),
         };
-        let mut recorded = calltrees::read(&self.input, &input, &options)?;
+        let mut recorded = calltrees::read(&self.input, input, &options)?;
         self.filter
             .narrow(&mut recorded)
             .map_err(anyhow::Error::msg)
