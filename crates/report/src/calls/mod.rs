@@ -3,10 +3,12 @@
 mod graph;
 mod hot;
 mod names;
+mod page;
 
 pub use graph::{Direction, Shape, folded, graph_json, graph_text};
 pub use hot::{hot_json, hot_text};
 pub use names::demangled;
+pub use page::{LARGEST_PAGE, Origin, page};
 
 use calltrees::rows::{sampled_events, whole};
 use calltrees::{Event, Recorded, Weight};

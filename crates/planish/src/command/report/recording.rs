@@ -8,7 +8,8 @@ use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::Context as _;
 use calltrees::{KernelSymbols, Options, Recorded};
-use report::calls::{self, Selected};
+use perfdata::Input;
+use report::calls::{self, Origin, Selected};
 use std::path::PathBuf;
 
 /// Which recording, and what of it.
@@ -38,18 +39,52 @@ pub struct Source {
 impl Source {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
-        let input = if self.input.as_os_str() == "-" {
+        self.recorded(&self.open()?, global)
+    }
+
+    /// Reads the recording, and what it says of itself.
+    pub fn read_with_origin(&self, global: &Global) -> anyhow::Result<(Recorded, Origin)> {
+        let input = self.open()?;
+        let recorded = self.recorded(&input, global)?;
+        Ok((recorded, self.origin(&input)))
+    }
+
+    fn open(&self) -> anyhow::Result<Input> {
+        Ok(if self.input.as_os_str() == "-" {
             let stdin = std::io::stdin().lock();
-            perfdata::Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
+            Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
         } else {
-            perfdata::Input::open(&self.input)?
-        };
-        let finder = Finder::new(&self.symbols, &input);
+            Input::open(&self.input)?
+        })
+    }
+
+    fn origin(&self, input: &Input) -> Origin {
+        let said = input.features();
+        let processor = said.cpu_description.clone().or_else(|| said.cpu_id.clone());
+        Origin {
+            recording: match self.input.as_os_str() == "-" {
+                true => "standard input".to_owned(),
+                false => self.input.display().to_string(),
+            },
+            command: Some(said.cmdline.join(" ")).filter(|command| !command.is_empty()),
+            host: said.hostname.clone(),
+            processor: match (processor, said.arch.clone()) {
+                (Some(name), Some(arch)) => Some(format!("{name}, {arch}")),
+                (name, arch) => name.or(arch),
+            },
+            kernel: said.os_release.clone(),
+            recorder: said.perf_version.clone(),
+            planish: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    fn recorded(&self, input: &Input, global: &Global) -> anyhow::Result<Recorded> {
+        let finder = Finder::new(&self.symbols, input);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
-        let window = self.filter.window(&self.input, &input, global.threads())?;
+        let window = self.filter.window(&self.input, input, global.threads())?;
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
@@ -59,7 +94,7 @@ impl Source {
             keep: &keep,
             progress: &|bytes| bar.add(bytes),
         };
-        let mut recorded = calltrees::read(&self.input, &input, &options)?;
+        let mut recorded = calltrees::read(&self.input, input, &options)?;
         self.filter
             .narrow(&mut recorded)
             .map_err(anyhow::Error::msg)
