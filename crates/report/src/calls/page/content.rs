@@ -11,8 +11,9 @@ use std::collections::HashMap;
 
 /// Characters of a name at most: nobody reads more of it, and a name can have a megabyte.
 const LONGEST_NAME: usize = 400;
-/// The part of the page's bytes that the table of functions may take.
-const TABLE_PART: usize = 3;
+/// The table of functions may take one in so many of the page's bytes. The calls take what it
+/// leaves.
+const TABLE_PART: usize = 2;
 
 /// The data of a page, as its script reads it.
 #[derive(Debug, Default, Serialize)]
@@ -86,9 +87,14 @@ impl Table<'_> {
         let path = self.selected.recorded.names.library(id).map(|library| &*library.path);
         let (path, _) = shortened(path.unwrap_or_default(), LONGEST_NAME);
         let weights = [row.own.period, row.own.samples, row.total.period, row.total.samples];
-        // Positions of the function, its name and its library have at most ten digits each.
-        let bytes = weights.iter().map(|weight| weight.to_string().len() + 1).sum::<usize>()
-            + 3 * 11
+        let content = &self.content;
+        let positions = [
+            known.unwrap_or(content.names.len() as u32),
+            library.unwrap_or(content.libraries.len() as u32),
+            content.functions.name.len() as u32,
+        ];
+        let digits = |number: u64| number.to_string().len() + 1;
+        let bytes = weights.into_iter().chain(positions.map(u64::from)).map(digits).sum::<usize>()
             + if known.is_none() { written(&name) } else { 0 }
             + if library.is_none() { written(&path) } else { 0 };
         if bytes > self.left {
