@@ -70,6 +70,12 @@ pub struct Names {
 }
 
 impl Names {
+    /// Functions and libraries that another source numbered.
+    pub fn of(functions: Vec<Function>, libraries: Vec<Library>) -> Names {
+        let numbered = functions.iter().cloned().zip((0u32..).map(FunctionId));
+        Names { numbers: numbered.collect(), functions, libraries }
+    }
+
     /// All functions, by number.
     pub fn functions(&self) -> &[Function] {
         &self.functions

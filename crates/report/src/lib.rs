@@ -19,6 +19,7 @@ pub mod layout;
 pub mod livepatch;
 mod numbers;
 mod optimization;
+mod page;
 pub mod pages;
 mod policy;
 pub mod profile;

@@ -4,12 +4,14 @@ mod graph;
 mod hot;
 pub mod lines;
 mod names;
+mod page;
 pub mod timeline;
 pub mod waits;
 
 pub use graph::{Direction, Shape, folded, graph_json, graph_text};
 pub use hot::{hot_json, hot_text};
 pub use names::demangled;
+pub use page::{LARGEST_PAGE, Origin, page};
 
 use calltrees::rows::{sampled_events, whole};
 use calltrees::{Event, Recorded, Weight};

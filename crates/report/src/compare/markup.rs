@@ -1,7 +1,7 @@
 //! How is markup put together so that no data can become markup?
 //!
 //! Tags, attribute names and raw pieces are `&'static str`, that is literals of this crate;
-//! everything else goes through [`escape::html_into`]. What is written is well-formed XML too.
+//! everything else goes through [`escape::html_into`], or as JSON through [`inert`](crate::page::inert). What is written is well-formed XML too.
 
 use crate::escape;
 use std::fmt::{self, Display, Write};
@@ -34,6 +34,11 @@ impl Markup {
     /// Data as text.
     pub(crate) fn text(&mut self, data: &str) {
         escape::html_into(&mut self.text, data);
+    }
+
+    /// JSON as data of a script.
+    pub(crate) fn json(&mut self, data: &str) {
+        self.text.push_str(&crate::page::inert(data));
     }
 
     /// `<tag attributes>`.

@@ -6,6 +6,7 @@ use crate::output;
 use anyhow::Context as _;
 use calltrees::rows::By;
 use report::calls::{self as tell, Direction, Selected, Shape};
+use std::path::PathBuf;
 
 const BY: Choice<By> = Choice(&[
     ("function", By::Function, "Functions, told apart by library"),
@@ -68,6 +69,9 @@ struct GraphArgs {
 }
 
 /// Show all calls as a tree, from the outermost function inwards.
+///
+/// As html, it is one page that needs no network: a flame graph, the tree and a table of functions,
+/// to search, zoom and turn to the callers' view.
 #[derive(Debug, clap::Args)]
 pub struct TreeArgs {
     #[command(flatten)]
@@ -76,12 +80,27 @@ pub struct TreeArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: usize,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t)]
+    format: TreeFormat,
     /// Print all stacks for another program instead of the tree; --limit, --percent and --depth do
     /// not hold
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "format")]
     emit: Option<Stacks>,
+    /// Write there instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// How a tree is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum TreeFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+    /// One page to look around in, of 5 MB at most; --limit, --percent and --depth do not hold
+    Html,
 }
 
 /// How stacks are written for other programs.
@@ -133,12 +152,22 @@ fn around(
 
 /// Runs `planish report tree`.
 pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
-    let recorded = args.source.recording.read(global)?;
+    output::refuse_inputs(args.output.as_deref(), [args.source.recording.input.as_path()])?;
+    let (recorded, origin) = args.source.recording.read_with_origin(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape { direction: Direction::Calls, of: Vec::new(), depth: args.depth };
-    match args.emit {
-        Some(Stacks::Folded) => output::print(&tell::folded(&selected))?,
-        None => print(&selected, &shape, args.format)?,
+    let text = match (args.emit, args.format) {
+        (Some(Stacks::Folded), _) => tell::folded(&selected),
+        (None, TreeFormat::Text) => tell::graph_text(&selected, &shape),
+        (None, TreeFormat::Html) => tell::page(&selected, &origin),
+        (None, TreeFormat::Json) => {
+            let text = serde_json::to_string_pretty(&tell::graph_json(&selected, &shape))? + "\n";
+            report::json(&text).into_owned()
+        }
+    };
+    match &args.output {
+        Some(path) => output::write_file(path, |out| Ok(out.write_all(text.as_bytes())?))?,
+        None => output::print(&text)?,
     }
     args.source.tell_notes(&selected, global);
     Ok(FINE)

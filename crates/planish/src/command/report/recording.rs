@@ -9,7 +9,7 @@ use crate::progress;
 use anyhow::Context as _;
 use calltrees::{KernelSymbols, Options, Recorded};
 use perfdata::Input;
-use report::calls::{self, Selected};
+use report::calls::{self, Origin, Selected};
 use std::path::PathBuf;
 
 /// Which recording, which of its samples, and where its files are.
@@ -58,6 +58,33 @@ impl Recording {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
         self.read_from(&self.open()?, false, global)
+    }
+
+    /// Reads the recording, and what it says of itself.
+    pub fn read_with_origin(&self, global: &Global) -> anyhow::Result<(Recorded, Origin)> {
+        let input = self.open()?;
+        let recorded = self.read_from(&input, false, global)?;
+        Ok((recorded, self.origin(&input)))
+    }
+
+    fn origin(&self, input: &Input) -> Origin {
+        let said = input.features();
+        let processor = said.cpu_description.clone().or_else(|| said.cpu_id.clone());
+        Origin {
+            recording: match self.input.as_os_str() == "-" {
+                true => "standard input".to_owned(),
+                false => self.input.display().to_string(),
+            },
+            command: Some(said.cmdline.join(" ")).filter(|command| !command.is_empty()),
+            host: said.hostname.clone(),
+            processor: match (processor, said.arch.clone()) {
+                (Some(name), Some(arch)) => Some(format!("{name}, {arch}")),
+                (name, arch) => name.or(arch),
+            },
+            kernel: said.os_release.clone(),
+            recorder: said.perf_version.clone(),
+            planish: env!("CARGO_PKG_VERSION").to_owned(),
+        }
     }
 
     /// Reads the recording, already open, with its stacks told apart by sampled address if

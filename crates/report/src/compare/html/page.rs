@@ -6,28 +6,16 @@ use crate::compare::find::{self, Cell};
 use crate::compare::markup::Markup;
 use crate::compare::words;
 use crate::numbers::numbered;
-use crate::policy::policy;
+use crate::page::{self, Frame};
 use ::compare::result::{Evidence, Measurement, Verdict};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = concat!(include_str!("../../page.css"), include_str!("style.css"));
 const SCRIPT: &str = include_str!("script.js");
 
 /// The result as one HTML file. It loads nothing, and its policy forbids it to.
 pub fn html(m: &Measurement, evidence: &[Evidence]) -> String {
     let cells = find::cells(m, evidence);
     let mut out = Markup::default();
-    out.raw("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>");
-    let policy = policy(STYLE, Some(SCRIPT));
-    out.empty("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &policy)]);
-    out.raw(
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><meta \
-         name=\"color-scheme\" content=\"light dark\"/><meta name=\"referrer\" \
-         content=\"no-referrer\"/><link rel=\"icon\" href=\"data:,\"/>",
-    );
-    out.leaf("title", &[], &format!("planish compare: {}", title(m)));
-    out.raw("<style>");
-    out.raw(STYLE);
-    out.raw("</style></head><body><main>");
     head(&mut out, m);
     trust(&mut out, m);
     if m.comparisons.len() > 1 {
@@ -51,10 +39,8 @@ pub fn html(m: &Measurement, evidence: &[Evidence]) -> String {
     whole.into_iter().flatten().for_each(|table| out.append(table));
     machines(&mut out, m);
     foot(&mut out, m);
-    out.raw("</main><script>");
-    out.raw(SCRIPT);
-    out.raw("</script></body></html>\n");
-    out.finish()
+    let title = format!("planish compare: {}", title(m));
+    page::whole(Frame { title: &title, style: STYLE, script: SCRIPT }, out, None)
 }
 
 fn title(m: &Measurement) -> String {
