@@ -166,6 +166,7 @@ pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
         let records = crate::counted(ledger.unknown_records, "record", "records");
         notes.push(format!("{records} besides the samples are damaged or of an unknown kind"));
     }
+    notes.extend(recorded.remarks.iter().map(|remark| crate::visible(remark).into_owned()));
     notes.extend(unnamed(recorded, event));
     let others: Vec<String> = sampled_events(recorded)
         .into_iter()

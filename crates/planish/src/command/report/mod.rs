@@ -4,6 +4,7 @@ mod calls;
 mod filter;
 mod finished;
 mod recording;
+mod run_time;
 mod symbols;
 
 use crate::cli::Global;

@@ -1,6 +1,7 @@
 //! A recording opened for `planish report`, with the files and names that it needs.
 
 use super::filter::FilterArgs;
+use super::run_time::Maps;
 use super::symbols::{Finder, Symbols};
 use crate::cli::Global;
 use crate::command::percent::percent_of_all;
@@ -45,6 +46,7 @@ impl Source {
             perfdata::Input::open(&self.input)?
         };
         let finder = Finder::new(&self.symbols, &input);
+        let maps = Maps::new(&self.symbols.symbols, &self.input);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
@@ -53,7 +55,8 @@ impl Source {
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
-            open: &|mapped| finder.open(mapped),
+            open: &|wanted| finder.open(wanted),
+            map: &|pid| maps.open(pid),
             kernel: kernel.as_ref(),
             inlined: Some(finder.debug()).filter(|_| self.inlined),
             keep: &keep,

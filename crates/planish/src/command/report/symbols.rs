@@ -1,7 +1,9 @@
 //! Where the files that a recording names are looked for: where they were recorded, below another
 //! root, in directories of build IDs.
 
+use super::run_time;
 use address_spaces::MappedFile;
+use calltrees::{Wanted, is_anonymous};
 use image::{BuildId, DebugSearch, Image};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ pub struct Symbols {
     /// root of another machine's file system
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Look here too for the recorded files, and for debug files: by build ID (.build-id/xx/yyyy,
+    /// Look here too for the recorded files, for debug files, and for perf-PID.map: by build ID (.build-id/xx/yyyy,
     /// with or without .debug; as perf's cache has them), by path, by file name; repeatable
     #[arg(long, value_name = "DIR")]
     pub symbols: Vec<PathBuf>,
@@ -51,7 +53,16 @@ impl Finder {
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub fn open(&self, mapped: &MappedFile) -> Result<Image, String> {
+    pub fn open(&self, wanted: Wanted<'_>) -> Result<Image, String> {
+        let mapped = wanted.file;
+        if mapped.path == "[vdso]" {
+            return run_time::vdso(wanted, self.id_of(mapped).as_ref());
+        }
+        if is_anonymous(&mapped.path) {
+            return Err("the program made this code while it ran, and no perf-PID.map in /tmp or \
+                        in a directory of --symbols names its functions"
+                .to_owned());
+        }
         let path = Path::new(&mapped.path);
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
         // `[vdso]`, `//anon`, `/memfd:…` and the like are no files, and nobody's path goes up.
