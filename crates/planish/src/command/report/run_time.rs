@@ -1,7 +1,7 @@
 //! Code without a file: the maps that programs write of the code they make, and the vdso.
 
 use beside::given;
-use calltrees::{PerfMap, Wanted};
+use calltrees::PerfMap;
 use image::{BuildId, Image};
 use std::cell::Cell;
 use std::fs::File;
@@ -59,18 +59,30 @@ impl Maps {
     }
 }
 
-/// The vdso that ran: this process has the same one if its build ID is the recorded one, or if the
-/// recorded kernel is still running.
+/// Whether the recording is of this machine under the kernel release that runs. It is all that
+/// recordings without kernel samples say about the kernel.
+pub fn is_this_machine(input: &perfdata::Input) -> bool {
+    let now = |name: &str| {
+        let text = given::read_text(&Path::new("/proc/sys/kernel").join(name), given::TEXT).ok()?;
+        Some(text.trim_end().to_owned())
+    };
+    let features = input.features();
+    let same = |recorded: &Option<String>, name| recorded.is_some() && *recorded == now(name);
+    same(&features.os_release, "osrelease") && same(&features.hostname, "hostname")
+}
+
+/// The vdso that ran: this process has the same one if its build ID is the recorded one, or, where
+/// none was recorded, if the recorded kernel runs.
 ///
 /// # Errors
 /// Why it is not known, in words.
-pub fn vdso(wanted: Wanted<'_>, id: Option<&BuildId>) -> Result<Image, String> {
+pub fn vdso(kernel_runs: bool, id: Option<&BuildId>) -> Result<Image, String> {
     let none = |_| "the running kernel's cannot be read".to_owned();
     let bytes = own_vdso().map_err(none)?;
     let image = Image::from_bytes("[vdso]", bytes).map_err(|error| error.to_string())?;
     let same = match (id, image.build_id()) {
         (Some(recorded), Some(found)) => found.matches_padded(recorded.as_bytes()),
-        _ => wanted.kernel_runs,
+        _ => kernel_runs,
     };
     let other = "it is a part of the kernel, and the recorded kernel is not known to be running";
     same.then_some(image).ok_or_else(|| other.to_owned())

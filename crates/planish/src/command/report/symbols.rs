@@ -27,6 +27,8 @@ pub struct Finder {
     directories: Vec<PathBuf>,
     listed: Vec<(String, Vec<u8>)>,
     debug: DebugSearch,
+    /// Whether the recording is of this machine and the kernel release that runs.
+    same_machine: bool,
 }
 
 impl Finder {
@@ -41,7 +43,8 @@ impl Finder {
         debug.roots = asked.symbols.iter().cloned().chain(below).chain(debug.roots).collect();
         let listed = input.features().build_ids.iter();
         let listed = listed.map(|entry| (entry.path.clone(), entry.build_id.clone())).collect();
-        Finder { sysroot: asked.sysroot.clone(), directories, listed, debug }
+        let same_machine = run_time::is_this_machine(input);
+        Finder { sysroot: asked.sysroot.clone(), directories, listed, debug, same_machine }
     }
 
     /// Where debug files are looked for.
@@ -56,7 +59,10 @@ impl Finder {
     pub fn open(&self, wanted: Wanted<'_>) -> Result<Image, String> {
         let mapped = wanted.file;
         if mapped.path == "[vdso]" {
-            return run_time::vdso(wanted, self.id_of(mapped).as_ref());
+            return run_time::vdso(
+                wanted.kernel_runs || self.same_machine,
+                self.id_of(mapped).as_ref(),
+            );
         }
         if is_anonymous(&mapped.path) {
             return Err("the program made this code while it ran, and no perf-PID.map in /tmp or \
