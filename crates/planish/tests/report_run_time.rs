@@ -1,6 +1,9 @@
 //! Whether code without a file has names in reports: what a program made while it ran, and the
 //! vdso.
 
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
