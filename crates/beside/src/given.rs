@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// Most bytes of a file of settings or of results that people also read: 64 MiB.
@@ -54,7 +54,10 @@ pub fn check(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Where it is none, cannot be read, or is larger.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = open(path)?;
+    content(&open(path)?, most)
+}
+
+fn content(file: &File, most: u64) -> io::Result<Vec<u8>> {
     let stated = file.metadata()?.len();
     let too_large = || {
         let found = format!(
@@ -69,8 +72,36 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::new();
     // What somebody appends meanwhile, and what files of /proc hold, is not in the stated size.
-    (&file).take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(bytes) }
+}
+
+/// The content of a regular file of at most `most` bytes that lies where others may write too: no
+/// link, and our own, root's, or that of the user `other`.
+///
+/// # Errors
+/// As [`read`], and where it is a link or somebody else's.
+pub fn read_trusted(path: &Path, most: u64, other: Option<u32>) -> io::Result<Vec<u8>> {
+    use rustix::fs::{Mode, OFlags};
+    // What the name leads to may change before it is opened, so that the opened file is asked.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    if std::fs::symlink_metadata(path)?.file_type().is_symlink() {
+        let link = "a symbolic link, which is not followed here";
+        return Err(io::Error::new(ErrorKind::InvalidInput, link));
+    }
+    check(path)?;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    let refused = |why: String| io::Error::new(ErrorKind::PermissionDenied, why);
+    if !found.is_file() {
+        return Err(refused("not a regular file".to_owned()));
+    }
+    let uid = found.uid();
+    let trusted = [Some(0), Some(rustix::process::geteuid().as_raw()), other];
+    if !trusted.contains(&Some(uid)) {
+        return Err(refused(format!("of user {uid}, not of yours, root's or the recording's")));
+    }
+    content(&file, most)
 }
 
 /// The text of a regular file of at most `most` bytes.

@@ -5,6 +5,7 @@ use crate::files::{Files, Opener};
 use crate::kernel::KernelSymbols;
 use crate::marks;
 use crate::naming::{FunctionId, Names, PlaceId, Places};
+use crate::perf_map::MapOpener;
 use crate::sideband::{self, ThreadNames};
 use crate::switching::{self, Reason, Switching};
 use crate::unwinding::Frames;
@@ -22,6 +23,8 @@ pub struct Options<'o> {
     pub threads: usize,
     /// Opens the files that the recording names.
     pub open: &'o Opener<'o>,
+    /// Opens the names of the code that a process made while it ran.
+    pub map: &'o MapOpener<'o>,
     /// Names of a kernel's functions: used if it is the recorded kernel, which then lies at the
     /// address that the recording states.
     pub kernel: Option<&'o KernelSymbols>,
@@ -112,6 +115,8 @@ pub struct Recorded {
     pub switching: Option<Switching>,
     /// What was not used.
     pub ledger: Ledger,
+    /// What else is to be said about the names.
+    pub remarks: Vec<String>,
 }
 
 impl Recorded {
@@ -145,7 +150,11 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     }
     let timeline = Timeline::build(side.changes);
     let names = ThreadNames::new(side.naming);
-    let files = Files::new(&timeline, options.open);
+    let fits = |symbols: &&KernelSymbols| {
+        side.kernel_text.is_some_and(|text| symbols.is_at(RuntimeAddr(text)))
+    };
+    let kernel = options.kernel.filter(fits);
+    let files = Files::new(&timeline, options.open, kernel.is_some());
     let deferred = DeferredChains::read(input).map_err(fault)?;
     let switching = switching::read(input, options.keep).map_err(fault)?;
     let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();
@@ -169,12 +178,8 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     };
     let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
-    let mut places = Places::new(&files, kernel_space);
+    let mut places = Places::new(&files, kernel_space, options.map);
     let chains = placed(&counted, &timeline, &mut places);
-    let fits = |symbols: &&KernelSymbols| {
-        side.kernel_text.is_some_and(|text| symbols.is_at(RuntimeAddr(text)))
-    };
-    let kernel = options.kernel.filter(fits);
     let (functions, of_places) = places.name(kernel, options.inlined, options.threads);
     let address = |place: PlaceId| places.address(place).filter(|_| options.addresses);
     let (threads, stacks) = stacks(&chains, &of_places, &names.into_names(), address);
@@ -194,6 +199,7 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         span_ns: last - first,
         switching,
         ledger,
+        remarks: places.remarks(),
     })
 }
 

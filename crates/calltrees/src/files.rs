@@ -6,8 +6,25 @@ use image::{FileOffset, Image, ImageAddr};
 use perfdata::RuntimeAddr;
 use std::sync::OnceLock;
 
+/// A file that is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'f> {
+    /// What the recording says of it.
+    pub file: &'f MappedFile,
+    /// Whether the recorded kernel is the running one and was not started again since.
+    pub kernel_runs: bool,
+}
+
 /// Opens the file that ran; says why it cannot.
-pub type Opener<'o> = dyn Fn(&MappedFile) -> Result<Image, String> + Sync + 'o;
+pub type Opener<'o> = dyn Fn(Wanted<'_>) -> Result<Image, String> + Sync + 'o;
+
+/// Whether a path stands for memory that is no file's, where programs put the code that they make.
+/// Source: `is_anon_memory` and `is_no_dso_memory` in Linux's `tools/perf/util/map.h`.
+pub fn is_anonymous(path: &str) -> bool {
+    const BEGINS: [&str; 8] =
+        ["//anon", "[anon", "[heap]", "[stack", "/dev/zero", "/anon_hugepage", "/SYSV", "/memfd:"];
+    BEGINS.iter().any(|begin| path.starts_with(begin))
+}
 
 /// Where an address of a process lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,13 +41,18 @@ pub(crate) enum Place {
 pub(crate) struct Files<'f> {
     timeline: &'f Timeline,
     open: &'f Opener<'f>,
+    kernel_runs: bool,
     images: Vec<OnceLock<Result<Image, String>>>,
 }
 
 impl<'f> Files<'f> {
-    pub(crate) fn new(timeline: &'f Timeline, open: &'f Opener<'f>) -> Files<'f> {
+    pub(crate) fn new(
+        timeline: &'f Timeline,
+        open: &'f Opener<'f>,
+        kernel_runs: bool,
+    ) -> Files<'f> {
         let images = timeline.files().iter().map(|_| OnceLock::new()).collect();
-        Files { timeline, open, images }
+        Files { timeline, open, kernel_runs, images }
     }
 
     /// What the recording says of a file.
@@ -38,11 +60,16 @@ impl<'f> Files<'f> {
         self.timeline.files().get(file.0 as usize)
     }
 
+    /// Whether it stands for memory that is no file's.
+    pub(crate) fn is_anonymous(&self, file: FileId) -> bool {
+        self.mapped(file).is_some_and(|mapped| is_anonymous(&mapped.path))
+    }
+
     /// The image of a file, if it is there.
     pub(crate) fn image(&self, file: FileId) -> Option<&Image> {
-        let mapped = self.mapped(file)?;
+        let wanted = Wanted { file: self.mapped(file)?, kernel_runs: self.kernel_runs };
         let slot = self.images.get(file.0 as usize)?;
-        slot.get_or_init(|| (self.open)(mapped)).as_ref().ok()
+        slot.get_or_init(|| (self.open)(wanted)).as_ref().ok()
     }
 
     /// Files that were asked for and could not be opened, with the reasons.

@@ -2,7 +2,9 @@
 
 use crate::files::{Files, Place};
 use crate::kernel::KernelSymbols;
+use crate::made::Made;
 use crate::marks::{Owner, Step};
+use crate::perf_map::MapOpener;
 use address_spaces::{FileId, KERNEL_PID, KernelPart, SpaceRef};
 use image::debug::DebugInfo;
 use image::{DebugSearch, ImageAddr};
@@ -46,7 +48,8 @@ pub struct Function {
 /// A file that code ran in: a program, a shared library, the kernel or a module.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Library {
-    /// Its path as recorded; `[kernel]`, `[unknown]`, `[elsewhere]` and `[none]` stand for no file.
+    /// Its path as recorded; `[kernel]`, `[JIT PID]`, `[unknown]`, `[elsewhere]` and `[none]` stand for
+    /// no file.
     pub path: String,
     /// The build ID that the recording has.
     pub build_id: Option<Vec<u8>>,
@@ -122,6 +125,8 @@ enum Spot {
     Code(Place),
     /// Where nothing is mapped, with the address.
     Unmapped(u64),
+    /// Made by a process while it ran.
+    Made(i32, u64),
     Kernel(u64),
     Elsewhere(u64),
     Missing,
@@ -135,13 +140,18 @@ pub(crate) struct Places<'f> {
     spots: Vec<Spot>,
     numbers: FxHashMap<Spot, PlaceId>,
     known: FxHashMap<(i32, u32, Step), PlaceId>,
+    made: Made<'f>,
 }
 
 impl<'f> Places<'f> {
     /// `kernel_space`: what the kernel had mapped at the end; modules rarely go.
-    pub(crate) fn new(files: &'f Files<'f>, kernel_space: SpaceRef<'f>) -> Places<'f> {
+    pub(crate) fn new(
+        files: &'f Files<'f>,
+        kernel_space: SpaceRef<'f>,
+        map: &'f MapOpener<'f>,
+    ) -> Places<'f> {
         let (spots, numbers, known) = Default::default();
-        Places { files, kernel_space, spots, numbers, known }
+        Places { files, kernel_space, spots, numbers, known, made: Made::new(map) }
     }
 
     /// The place of an address of a process.
@@ -155,10 +165,7 @@ impl<'f> Places<'f> {
             return *known;
         }
         let spot = match step.owner {
-            Owner::Process => match self.files.place(space, RuntimeAddr(step.code)) {
-                Place::Nowhere => Spot::Unmapped(step.code),
-                place => Spot::Code(place),
-            },
+            Owner::Process => self.in_process(pid, space, RuntimeAddr(step.code)),
             Owner::Kernel => Spot::Kernel(step.code),
             Owner::Elsewhere => Spot::Elsewhere(step.code),
             Owner::Missing => Spot::Missing,
@@ -181,6 +188,23 @@ impl<'f> Places<'f> {
         }
     }
 
+    fn in_process(&mut self, pid: i32, space: SpaceRef<'_>, address: RuntimeAddr) -> Spot {
+        match self.files.place(space, address) {
+            // Programs may have had memory before the recording that it does not tell of.
+            Place::Nowhere if self.made.has_name(pid, address) => Spot::Made(pid, address.0),
+            Place::Nowhere => Spot::Unmapped(address.0),
+            Place::At(file, _) if self.files.is_anonymous(file) && self.made.has_map(pid) => {
+                Spot::Made(pid, address.0)
+            }
+            place => Spot::Code(place),
+        }
+    }
+
+    /// What is to be said about the names of code that programs made.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        self.made.remarks()
+    }
+
     /// Names for all places: for each its functions, innermost first, more than one where calls
     /// were inlined and `inlined` asks for them.
     pub(crate) fn name(
@@ -191,7 +215,7 @@ impl<'f> Places<'f> {
     ) -> (Names, Vec<Vec<FunctionId>>) {
         let inline = inlined.map(|search| self.inline_stacks(search, threads)).unwrap_or_default();
         let mut naming =
-            Naming { places: self, kernel, names: Names::default(), special: [None; 4] };
+            Naming { places: self, kernel, names: Names::default(), special: FxHashMap::default() };
         naming.libraries();
         let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inline.get(&index));
         let functions = (0u32..).zip(&self.spots).map(of).collect();
@@ -227,10 +251,12 @@ impl<'f> Places<'f> {
 }
 
 /// What has no file.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Special {
     Kernel,
     Unknown,
+    /// Of a process.
+    Made(i32),
     Elsewhere,
     Nobody,
 }
@@ -239,7 +265,7 @@ struct Naming<'p, 'f> {
     places: &'p Places<'f>,
     kernel: Option<&'p KernelSymbols>,
     names: Names,
-    special: [Option<LibraryId>; 4],
+    special: FxHashMap<Special, LibraryId>,
 }
 
 impl Naming<'_, '_> {
@@ -260,19 +286,15 @@ impl Naming<'_, '_> {
 
     fn special(&mut self, special: Special) -> LibraryId {
         let next = LibraryId(self.names.libraries.len() as u32);
-        let (slot, path) = match special {
-            Special::Kernel => (0, "[kernel]"),
-            Special::Unknown => (1, "[unknown]"),
-            Special::Elsewhere => (2, "[elsewhere]"),
-            Special::Nobody => (3, "[none]"),
-        };
-        let known = self.special.get(slot).copied().flatten();
-        known.unwrap_or_else(|| {
-            let library = Library { path: path.to_owned(), build_id: None, problem: None };
-            self.names.libraries.push(library);
-            if let Some(slot) = self.special.get_mut(slot) {
-                *slot = Some(next);
-            }
+        *self.special.entry(special).or_insert_with(|| {
+            let (path, problem) = match special {
+                Special::Kernel => ("[kernel]".to_owned(), None),
+                Special::Unknown => ("[unknown]".to_owned(), None),
+                Special::Made(pid) => (format!("[JIT {pid}]"), self.places.made.problem(pid)),
+                Special::Elsewhere => ("[elsewhere]".to_owned(), None),
+                Special::Nobody => ("[none]".to_owned(), None),
+            };
+            self.names.libraries.push(Library { path, build_id: None, problem });
             next
         })
     }
@@ -295,6 +317,12 @@ impl Naming<'_, '_> {
             }
             Spot::Unmapped(address) => {
                 (format!("{address:#x}"), self.special(Special::Unknown), Known::Address)
+            }
+            Spot::Made(pid, address) => {
+                let name = self.places.made.name(pid, RuntimeAddr(address));
+                let known = if name.is_some() { Known::Symbol } else { Known::Address };
+                let library = self.special(Special::Made(pid));
+                (name.unwrap_or_else(|| format!("{address:#x}")), library, known)
             }
             Spot::Elsewhere(address) => {
                 (format!("{address:#x}"), self.special(Special::Elsewhere), Known::Address)

@@ -74,7 +74,8 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
     let input = perfdata::Input::open(file.path()).unwrap();
     let options = Options {
         threads: 2,
-        open: &|mapped| Err(mapped.path.clone()),
+        open: &|wanted| Err(wanted.file.path.clone()),
+        map: &|_| None,
         kernel: None,
         inlined: None,
         addresses: false,

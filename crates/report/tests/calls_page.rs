@@ -31,16 +31,19 @@ fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Reco
         event: 0,
         thread: 0,
         functions: functions.iter().map(|&function| FunctionId(function)).collect(),
-        weight: Weight { period: *period, samples: 1 + period / 1_000_000 },
+        at: None,
+        weight: Weight { period: *period, samples: 1 + period / 1_000_000, heaviest: *period },
     };
     let stacks: Vec<Stack> = stacks.iter().map(stack).collect();
     let used = stacks.iter().map(|stack| stack.weight.samples).sum();
     Recorded {
-        events: vec![Event { name: "cpu-clock".to_owned(), is_clock: true, is_dummy: false }],
+        events: vec![Event { name: "cpu-clock".to_owned(), is_clock: true, ..Event::default() }],
         threads: vec![Thread { pid: 1, tid: 1, name: "work".to_owned() }],
         names: Names::of(names.iter().map(function).collect(), vec![library]),
         stacks,
         span_ns: 1_000_000_000,
+        switching: None,
+        remarks: Vec::new(),
         ledger: Ledger { samples: used + 3, used, malformed: 3, ..Ledger::default() },
     }
 }

@@ -200,6 +200,7 @@ fn losses(recorded: &Recorded) -> Vec<String> {
         let records = crate::counted(ledger.unknown_records, "record", "records");
         notes.push(format!("{records} besides the samples are damaged or of an unknown kind"));
     }
+    notes.extend(recorded.remarks.iter().map(|remark| crate::visible(remark).into_owned()));
     notes
 }
 

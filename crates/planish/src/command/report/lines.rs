@@ -8,7 +8,7 @@ use crate::output::{self, Stream};
 use address_spaces::{MappedFile, Side};
 use annotate::{Part, Request, annotate, parts};
 use anyhow::{Context as _, anyhow};
-use calltrees::{FunctionId, Recorded, Site, Weight, sites};
+use calltrees::{FunctionId, Recorded, Site, Wanted, Weight, sites};
 use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use image::debug::DebugInfo;
@@ -150,7 +150,8 @@ fn image_of(
         build_id: library.build_id.clone(),
         side: Side::Process,
     };
-    finder.open(&mapped).map(Arc::new).map_err(|why| anyhow!("{path}: {why}"))
+    let wanted = Wanted { file: &mapped, kernel_runs: false };
+    finder.open(wanted).map(Arc::new).map_err(|why| anyhow!("{path}: {why}"))
 }
 
 /// The code of the function that weighs most.

@@ -5,6 +5,7 @@ mod filter;
 mod finished;
 mod lines;
 mod recording;
+mod run_time;
 mod sources;
 mod symbols;
 mod waits;

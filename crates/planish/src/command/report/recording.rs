@@ -1,6 +1,7 @@
 //! A recording opened for `planish report`, with the files and names that it needs.
 
 use super::filter::FilterArgs;
+use super::run_time::Maps;
 use super::symbols::{Finder, Symbols};
 use crate::cli::Global;
 use crate::command::percent::percent_of_all;
@@ -96,6 +97,7 @@ impl Recording {
         global: &Global,
     ) -> anyhow::Result<Recorded> {
         let finder = Finder::new(&self.symbols, input);
+        let maps = Maps::new(&self.symbols.symbols, &self.input);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
@@ -104,7 +106,8 @@ impl Recording {
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
-            open: &|mapped| finder.open(mapped),
+            open: &|wanted| finder.open(wanted),
+            map: &|pid| maps.open(pid),
             kernel: kernel.as_ref(),
             inlined: Some(finder.debug()).filter(|_| self.inlined),
             addresses,

@@ -1,7 +1,9 @@
 //! Where the files that a recording names are looked for: where they were recorded, below another
 //! root, in directories of build IDs.
 
+use super::run_time;
 use address_spaces::MappedFile;
+use calltrees::{Wanted, is_anonymous};
 use image::{BuildId, DebugSearch, Image};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ pub struct Symbols {
     /// root of another machine's file system
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Look here too for the recorded files, and for debug files: by build ID (.build-id/xx/yyyy,
+    /// Look here too for the recorded files, for debug files, and for perf-PID.map: by build ID (.build-id/xx/yyyy,
     /// with or without .debug; as perf's cache has them), by path, by file name; repeatable
     #[arg(long, value_name = "DIR")]
     pub symbols: Vec<PathBuf>,
@@ -25,6 +27,8 @@ pub struct Finder {
     directories: Vec<PathBuf>,
     listed: Vec<(String, Vec<u8>)>,
     debug: DebugSearch,
+    /// Whether the recording is of this machine and the kernel release that runs.
+    same_machine: bool,
 }
 
 impl Finder {
@@ -39,7 +43,8 @@ impl Finder {
         debug.roots = asked.symbols.iter().cloned().chain(below).chain(debug.roots).collect();
         let listed = input.features().build_ids.iter();
         let listed = listed.map(|entry| (entry.path.clone(), entry.build_id.clone())).collect();
-        Finder { sysroot: asked.sysroot.clone(), directories, listed, debug }
+        let same_machine = run_time::is_this_machine(input);
+        Finder { sysroot: asked.sysroot.clone(), directories, listed, debug, same_machine }
     }
 
     /// Where debug files are looked for.
@@ -51,7 +56,19 @@ impl Finder {
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub fn open(&self, mapped: &MappedFile) -> Result<Image, String> {
+    pub fn open(&self, wanted: Wanted<'_>) -> Result<Image, String> {
+        let mapped = wanted.file;
+        if mapped.path == "[vdso]" {
+            return run_time::vdso(
+                wanted.kernel_runs || self.same_machine,
+                self.id_of(mapped).as_ref(),
+            );
+        }
+        if is_anonymous(&mapped.path) {
+            return Err("the program made this code while it ran, and no perf-PID.map in /tmp or \
+                        in a directory of --symbols names its functions"
+                .to_owned());
+        }
         let path = Path::new(&mapped.path);
         let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
         // `[vdso]`, `//anon`, `/memfd:…` and the like are no files, and nobody's path goes up.

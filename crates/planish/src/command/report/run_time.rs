@@ -1,0 +1,105 @@
+//! Code without a file: the maps that programs write of the code they make, and the vdso.
+
+use beside::given;
+use calltrees::PerfMap;
+use image::{BuildId, Image};
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a map.
+const MAP_BYTES: u64 = 256 << 20;
+/// Most bytes of all maps of a recording.
+const ALL_MAPS: u64 = 1 << 30;
+/// Most bytes of the vdso; it has two or three pages.
+const VDSO_BYTES: u64 = 1 << 20;
+
+/// Where programs leave their maps.
+pub struct Maps {
+    directories: Vec<PathBuf>,
+    /// The user who made the recording.
+    recorder: Option<u32>,
+    left: Cell<u64>,
+}
+
+impl Maps {
+    /// Of the recording `input`; `directories` are the user's, looked into first.
+    pub fn new(directories: &[PathBuf], input: &Path) -> Maps {
+        let recorder = std::fs::metadata(input).ok().map(|metadata| metadata.uid());
+        Maps { directories: directories.to_vec(), recorder, left: Cell::new(ALL_MAPS) }
+    }
+
+    fn read(path: &Path, recorder: Option<Option<u32>>, most: u64) -> std::io::Result<Vec<u8>> {
+        match recorder {
+            Some(recorder) => given::read_trusted(path, most, recorder),
+            None => given::read(path, most),
+        }
+    }
+
+    /// The map of a process; none if it wrote none.
+    pub fn open(&self, pid: i32) -> Option<Result<PerfMap, String>> {
+        let name = format!("perf-{pid}.map");
+        let own = self.directories.iter().map(|directory| (directory.join(&name), None));
+        // Anybody may write there, and a name that somebody else chose is worse than none.
+        let shared = (Path::new("/tmp").join(&name), Some(self.recorder));
+        for (path, recorder) in own.chain([shared]) {
+            let most = MAP_BYTES.min(self.left.get());
+            match Maps::read(&path, recorder, most) {
+                Ok(text) => {
+                    self.left.set(self.left.get().saturating_sub(text.len() as u64));
+                    return Some(Ok(PerfMap::parse(text)));
+                }
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Some(Err(format!("{}: {error}", path.display()))),
+            }
+        }
+        None
+    }
+}
+
+/// Whether the recording is of this machine under the kernel release that runs. It is all that
+/// recordings without kernel samples say about the kernel.
+pub fn is_this_machine(input: &perfdata::Input) -> bool {
+    let now = |name: &str| {
+        let text = given::read_text(&Path::new("/proc/sys/kernel").join(name), given::TEXT).ok()?;
+        Some(text.trim_end().to_owned())
+    };
+    let features = input.features();
+    let same = |recorded: &Option<String>, name| recorded.is_some() && *recorded == now(name);
+    same(&features.os_release, "osrelease") && same(&features.hostname, "hostname")
+}
+
+/// The vdso that ran: this process has the same one if its build ID is the recorded one, or, where
+/// none was recorded, if the recorded kernel runs.
+///
+/// # Errors
+/// Why it is not known, in words.
+pub fn vdso(kernel_runs: bool, id: Option<&BuildId>) -> Result<Image, String> {
+    let none = |_| "the running kernel's cannot be read".to_owned();
+    let bytes = own_vdso().map_err(none)?;
+    let image = Image::from_bytes("[vdso]", bytes).map_err(|error| error.to_string())?;
+    let same = match (id, image.build_id()) {
+        (Some(recorded), Some(found)) => found.matches_padded(recorded.as_bytes()),
+        _ => kernel_runs,
+    };
+    let other = "it is a part of the kernel, and the recorded kernel is not known to be running";
+    same.then_some(image).ok_or_else(|| other.to_owned())
+}
+
+fn own_vdso() -> std::io::Result<Vec<u8>> {
+    let maps = given::read(Path::new("/proc/self/maps"), given::TEXT)?;
+    let maps = String::from_utf8_lossy(&maps);
+    let range = maps.lines().find(|line| line.ends_with("[vdso]")).and_then(|line| {
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        Some((number(start)?, number(end)?))
+    });
+    let (start, end) = range.ok_or(ErrorKind::NotFound)?;
+    let mut memory = File::open("/proc/self/mem")?;
+    memory.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    memory.take(end.saturating_sub(start).min(VDSO_BYTES)).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
