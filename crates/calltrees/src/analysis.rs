@@ -6,6 +6,7 @@ use crate::kernel::KernelSymbols;
 use crate::marks;
 use crate::naming::{FunctionId, Names, PlaceId, Places};
 use crate::sideband::{self, ThreadNames};
+use crate::times::Blocks;
 use crate::unwinding::{Frames, Unwinder};
 use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
@@ -28,6 +29,8 @@ pub struct Options<'o> {
     pub inlined: Option<&'o DebugSearch>,
     /// Which samples count.
     pub keep: &'o (dyn Fn(&ChainSample<'_>) -> bool + Sync),
+    /// The parts of the time that stacks are told apart by; without, all time is one.
+    pub blocks: Option<Blocks>,
     /// Is told the bytes of the second pass as they are read.
     pub progress: &'o (dyn Fn(u64) + Sync),
 }
@@ -43,13 +46,15 @@ pub struct Thread {
     pub name: String,
 }
 
-/// A distinct stack of a thread with all its samples.
+/// A distinct stack of a thread in a block of the time, with all its samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// Index of the event.
     pub event: u32,
     /// Index of the thread in [`Recorded::threads`].
     pub thread: u32,
+    /// In which of [`Options::blocks`]; 0 without.
+    pub block: u32,
     /// Its functions, innermost first; never empty.
     pub functions: Box<[FunctionId]>,
     /// What its samples weigh.
@@ -147,6 +152,7 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         bases: &side.bases,
         periods: input.attrs().iter().map(|attr| attr.period_or_freq).collect(),
         keep: options.keep,
+        blocks: options.blocks,
     };
     let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
@@ -194,6 +200,7 @@ fn ledger(counted: &Counted) -> Ledger {
 struct Chain {
     event: u32,
     thread: (i32, i32, u32),
+    block: u32,
     places: Vec<PlaceId>,
     weight: Weight,
 }
@@ -203,7 +210,8 @@ fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Ve
         let space = timeline.version(who.pid, who.version);
         let steps = marks::steps(words);
         let places = steps.map(|step| places.of(who.pid, space, step)).collect();
-        Chain { event: who.event, thread: (who.pid, who.tid, who.name), places, weight }
+        let thread = (who.pid, who.tid, who.name);
+        Chain { event: who.event, thread, block: who.block, places, weight }
     };
     // Numbers of places and functions follow from this order.
     counted.chains.sorted().into_iter().map(of).collect()
@@ -217,7 +225,7 @@ fn stacks(
 ) -> (Vec<Thread>, Vec<Stack>) {
     let mut threads = Vec::new();
     let mut numbers: FxHashMap<(i32, i32, u32), u32> = FxHashMap::default();
-    let mut sums: FxHashMap<(u32, u32, Box<[FunctionId]>), Weight> = FxHashMap::default();
+    let mut sums: FxHashMap<(u32, u32, u32, Box<[FunctionId]>), Weight> = FxHashMap::default();
     for chain in chains {
         let next = threads.len() as u32;
         let thread = *numbers.entry(chain.thread).or_insert_with_key(|&(pid, tid, name)| {
@@ -229,12 +237,18 @@ fn stacks(
             of_places.get(place.index()).into_iter().flatten().copied().collect::<Vec<_>>()
         };
         let functions = chain.places.iter().flat_map(functions).collect();
-        sums.entry((chain.event, thread, functions)).or_default().add(chain.weight);
+        sums.entry((chain.event, thread, chain.block, functions)).or_default().add(chain.weight);
     }
-    let stack = |((event, thread, functions), weight)| Stack { event, thread, functions, weight };
+    let stack = |((event, thread, block, functions), weight)| Stack {
+        event,
+        thread,
+        block,
+        functions,
+        weight,
+    };
     let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
     // The order of a hash table is no order.
-    let key = |stack: &Stack| (stack.event, stack.thread, stack.functions.clone());
+    let key = |stack: &Stack| (stack.event, stack.thread, stack.block, stack.functions.clone());
     stacks.sort_by_cached_key(key);
     (threads, stacks)
 }

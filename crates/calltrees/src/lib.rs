@@ -30,6 +30,6 @@ pub use event::Event;
 pub use files::Opener;
 pub use kernel::KernelSymbols;
 pub use naming::{Function, FunctionId, Known, Library, LibraryId, Names};
-pub use times::first_time;
+pub use times::{Blocks, first_time, times};
 pub use tree::{Node, NodeId, Tree};
 pub use unwinding::Frames;

@@ -5,6 +5,7 @@
 use crate::distinct::{Distinct, Weight, Who};
 use crate::marks::Owner;
 use crate::sideband::ThreadNames;
+use crate::times::Blocks;
 use crate::unwinding::{Frames, Unwinder};
 use address_spaces::{Clock, SpaceRef, Timeline};
 use crossbeam_channel::{Receiver, Sender};
@@ -23,6 +24,7 @@ pub(crate) struct Shared<'t> {
     /// What a sample without a period stands for, by event.
     pub periods: Vec<u64>,
     pub keep: &'t (dyn Fn(&ChainSample<'_>) -> bool + Sync),
+    pub blocks: Option<Blocks>,
 }
 
 /// What workers bring home.
@@ -189,6 +191,7 @@ impl<'t> Worker<'_, 't> {
             tid: sample.tid,
             name,
             version: space.version,
+            block: self.shared.blocks.map_or(0, |blocks| blocks.at(sample.time)),
         };
         let usual = self.shared.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
         let weight = Weight::one(sample.period.unwrap_or(usual));

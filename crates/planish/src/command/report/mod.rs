@@ -1,6 +1,7 @@
 //! `planish report`: what a recording shows, and the result of a finished run.
 
 mod calls;
+mod diff;
 mod filter;
 mod finished;
 mod recording;
@@ -10,7 +11,7 @@ use crate::cli::Global;
 
 /// Say where a recorded program spends its time; print the result of a finished run again.
 ///
-/// With hot, callers, callees or tree it reads a recording; without, what `planish optimize` or
+/// With hot, callers, callees or tree it reads a recording, with diff two or more; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -28,6 +29,7 @@ enum Verb {
     Callers(calls::CallersArgs),
     Callees(calls::CalleesArgs),
     Tree(calls::TreeArgs),
+    Diff(diff::DiffArgs),
 }
 
 /// Runs the command.
@@ -38,5 +40,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Callers(args)) => calls::callers(&args, global),
         Some(Verb::Callees(args)) => calls::callees(&args, global),
         Some(Verb::Tree(args)) => calls::tree(&args, global),
+        Some(Verb::Diff(args)) => diff::run(&args, global),
     }
 }
