@@ -8,6 +8,7 @@ use crate::naming::{FunctionId, Names, PlaceId, Places};
 use crate::perf_map::MapOpener;
 use crate::sideband::{self, ThreadNames};
 use crate::switching::{self, Reason, Switching};
+use crate::times::Blocks;
 use crate::unwinding::Frames;
 use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
@@ -34,6 +35,8 @@ pub struct Options<'o> {
     pub addresses: bool,
     /// Which samples count.
     pub keep: &'o (dyn Fn(&ChainSample<'_>) -> bool + Sync),
+    /// The parts of the time that stacks are told apart by; without, all time is one.
+    pub blocks: Option<Blocks>,
     /// Is told the bytes of the second pass as they are read.
     pub progress: &'o (dyn Fn(u64) + Sync),
 }
@@ -49,13 +52,15 @@ pub struct Thread {
     pub name: String,
 }
 
-/// A distinct stack of a thread with all its samples.
+/// A distinct stack of a thread in a block of the time, with all its samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     /// Index of the event.
     pub event: u32,
     /// Index of the thread in [`Recorded::threads`].
     pub thread: u32,
+    /// In which of [`Options::blocks`]; 0 without.
+    pub block: u32,
     /// Its functions, innermost first; never empty.
     pub functions: Box<[FunctionId]>,
     /// The sampled address, if [`Options::addresses`] asks for it and it lies in an image.
@@ -175,6 +180,7 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         keep: options.keep,
         at_switches,
         switching: switching.as_ref(),
+        blocks: options.blocks,
     };
     let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
@@ -222,6 +228,7 @@ fn ledger(counted: &Counted) -> Ledger {
 struct Chain {
     event: u32,
     thread: (i32, i32, u32),
+    block: u32,
     places: Vec<PlaceId>,
     weight: Weight,
 }
@@ -231,14 +238,15 @@ fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Ve
         let space = timeline.version(who.pid, who.version);
         let steps = marks::steps(words);
         let places = steps.map(|step| places.of(who.pid, space, step)).collect();
-        Chain { event: who.event, thread: (who.pid, who.tid, who.name), places, weight }
+        let thread = (who.pid, who.tid, who.name);
+        Chain { event: who.event, thread, block: who.block, places, weight }
     };
     // Numbers of places and functions follow from this order.
     counted.chains.sorted().into_iter().map(of).collect()
 }
 
-/// Event, thread, functions and sampled address.
-type Key = (u32, u32, Box<[FunctionId]>, Option<ImageAddr>);
+/// Event, thread, block of the time, functions and sampled address.
+type Key = (u32, u32, u32, Box<[FunctionId]>, Option<ImageAddr>);
 
 /// Adds up chains that have the same functions.
 fn stacks(
@@ -262,18 +270,22 @@ fn stacks(
         };
         let functions = chain.places.iter().flat_map(functions).collect();
         let at = chain.places.first().and_then(|&place| address(place));
-        sums.entry((chain.event, thread, functions, at)).or_default().add(chain.weight);
+        sums.entry((chain.event, thread, chain.block, functions, at))
+            .or_default()
+            .add(chain.weight);
     }
-    let stack = |((event, thread, functions, at), weight): (Key, Weight)| Stack {
+    let stack = |((event, thread, block, functions, at), weight): (Key, Weight)| Stack {
         event,
         thread,
+        block,
         functions,
         at,
         weight,
     };
     let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
     // The order of a hash table is no order.
-    let key = |stack: &Stack| (stack.event, stack.thread, stack.functions.clone(), stack.at);
+    let key =
+        |stack: &Stack| (stack.event, stack.thread, stack.block, stack.functions.clone(), stack.at);
     stacks.sort_by_cached_key(key);
     (threads, stacks)
 }

@@ -23,6 +23,8 @@ pub(crate) struct Who {
     pub name: u32,
     /// Version of the process's address space.
     pub version: u32,
+    /// In which part of the time.
+    pub block: u32,
 }
 
 /// What samples weigh.
@@ -162,7 +164,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn who(pid: i32) -> Who {
-        Who { event: 0, pid, tid: pid, name: 0, version: 1 }
+        Who { event: 0, pid, tid: pid, name: 0, version: 1, block: 0 }
     }
 
     proptest::proptest! {

@@ -36,6 +36,6 @@ pub use kernel::KernelSymbols;
 pub use naming::{Function, FunctionId, Known, Library, LibraryId, Names};
 pub use perf_map::{MapOpener, PerfMap};
 pub use sites::{Site, of_library, own_function, sites};
-pub use times::first_time;
+pub use times::{Blocks, first_time, times};
 pub use tree::{Node, NodeId, Tree};
 pub use unwinding::Frames;

@@ -7,6 +7,7 @@ use crate::files::Files;
 use crate::marks::Owner;
 use crate::sideband::ThreadNames;
 use crate::switching::{Reason, Switching};
+use crate::times::Blocks;
 use crate::unwinding::{Frames, Unwinder};
 use address_spaces::{Clock, SpaceRef, Timeline};
 use crossbeam_channel::{Receiver, Sender};
@@ -28,6 +29,7 @@ pub(crate) struct Shared<'t> {
     /// The events that are taken at each switch.
     pub at_switches: Vec<bool>,
     pub switching: Option<&'t Switching>,
+    pub blocks: Option<Blocks>,
 }
 
 impl Shared<'_> {
@@ -128,6 +130,7 @@ fn unsampled(shared: &Shared<'_>, total: &mut Counted) {
             tid: wait.tid,
             name: shared.names.at(wait.tid, wait.start_ns).0,
             version: 0,
+            block: shared.blocks.map_or(0, |blocks| blocks.at(Some(wait.start_ns))),
         };
         let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
         total.chains.add(who, &[Owner::NoSample.mark()], weight);
@@ -230,6 +233,7 @@ impl<'t> Worker<'_, 't> {
             tid: sample.tid,
             name,
             version: space.version,
+            block: self.shared.blocks.map_or(0, |blocks| blocks.at(sample.time)),
         };
         let usual = self.shared.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
         let weight = Weight::one(sample.period.unwrap_or(usual));

@@ -80,6 +80,7 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         inlined: None,
         addresses: false,
         keep: &|_| true,
+        blocks: None,
         progress: &|_| {},
     };
     let found = read(file.path(), &input, &options).unwrap();

@@ -30,6 +30,7 @@ fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Reco
     let stack = |(functions, period): &(Vec<u32>, u64)| Stack {
         event: 0,
         thread: 0,
+        block: 0,
         functions: functions.iter().map(|&function| FunctionId(function)).collect(),
         at: None,
         weight: Weight { period: *period, samples: 1 + period / 1_000_000, heaviest: *period },

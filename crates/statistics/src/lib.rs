@@ -18,6 +18,7 @@
 //! | many rows, cells | [`many`] | Holm, BH, [`many::index`], [`many::pool`], [`many::one_sidedness`] |
 //! | stop early, validly | [`sequential::Monitor`] fed round by round | [`sequential::Step`] |
 //! | warm-up, drift, steps, modes, carry-over | [`series`] | remarks as values |
+//! | did the share of something in a whole move? | [`shifts`] | difference with error and p-value |
 //! | does it keep its promises here? | [`calibration`] | false positive rate with interval |
 //!
 //! An [`Observation`] is one run. Layout 0 is the binary as built (run twice per round, copies 0
@@ -39,6 +40,7 @@ mod relabel;
 mod robust;
 pub mod sequential;
 pub mod series;
+pub mod shifts;
 mod swaps;
 pub mod variance;
 mod verdict;

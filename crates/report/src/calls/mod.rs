@@ -1,5 +1,6 @@
 //! How are call trees told? The JSON schemas stand in `docs/reference/report.md`.
 
+pub mod diff;
 mod graph;
 mod hot;
 pub mod lines;

@@ -8,7 +8,8 @@ use calltrees::rows::By;
 use report::calls::{self as tell, Direction, Selected, Shape};
 use std::path::PathBuf;
 
-const BY: Choice<By> = Choice(&[
+/// What rows are about.
+pub const BY: Choice<By> = Choice(&[
     ("function", By::Function, "Functions, told apart by library"),
     ("library", By::Library, "Programs, shared libraries, the kernel and its modules"),
     ("thread", By::Thread, "Threads, told apart by the names that they have in turn"),

@@ -1,6 +1,6 @@
 //! `planish report lines`: one function by source line and instruction.
 
-use super::recording::Source;
+use super::recording::{Detail, Source, open};
 use super::sources::SourceFinder;
 use super::symbols::Finder;
 use crate::cli::{FINE, Format, Global};
@@ -48,10 +48,14 @@ pub struct LinesArgs {
 
 /// Runs `planish report lines`.
 pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
-    let input = args.source.recording.open()?;
-    let recorded = args.source.recording.read_from(&input, true, global)?;
+    let input = open(&args.source.recording.input)?;
+    let recorded = {
+        let detail = Detail { addresses: true, ..Detail::default() };
+        let recording = &args.source.recording;
+        recording.part.read(&recording.input, &input, detail, global)?
+    };
     let selected = args.source.select(&recorded)?;
-    let finder = Finder::new(&args.source.recording.symbols, &input);
+    let finder = Finder::new(&args.source.recording.part.symbols, &input);
     let named = || args.source.recording.input.display().to_string();
     let sites = sites(&recorded, selected.event);
     let found = tell::candidates(&selected, &sites, &args.function);
@@ -102,7 +106,7 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         notes,
     };
     let sources =
-        SourceFinder::new(&args.sources, args.source.recording.symbols.sysroot.as_deref());
+        SourceFinder::new(&args.sources, args.source.recording.part.symbols.sysroot.as_deref());
     told.sources = sources.read_all(&told.annotated.files, &told.wanted());
     match args.format {
         Format::Text => output::print(&tell::lines_text(&told, Stream::Output.style()))?,
@@ -209,7 +213,7 @@ fn stacks(
         );
         return None;
     }
-    let filter = &args.source.recording.filter;
+    let filter = &args.source.recording.part.filter;
     let narrow = filter.tid.is_some()
         || filter.comm.is_some()
         || filter.through.is_some()

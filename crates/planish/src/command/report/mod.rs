@@ -1,6 +1,7 @@
 //! `planish report`: what a recording shows, and the result of a finished run.
 
 mod calls;
+mod diff;
 mod filter;
 mod finished;
 mod lines;
@@ -14,7 +15,7 @@ use crate::cli::Global;
 
 /// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
 ///
-/// With hot, callers, callees, tree, lines, waits or timeline it reads a recording; without, what `planish optimize` or
+/// With hot, callers, callees, tree, lines, waits or timeline it reads a recording, with diff two or more; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -35,6 +36,7 @@ enum Verb {
     Lines(lines::LinesArgs),
     Waits(waits::WaitsArgs),
     Timeline(waits::TimelineArgs),
+    Diff(diff::DiffArgs),
 }
 
 /// Runs the command.
@@ -48,5 +50,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Lines(args)) => lines::lines(&args, global),
         Some(Verb::Waits(args)) => waits::waits(&args, global),
         Some(Verb::Timeline(args)) => waits::timeline(&args, global),
+        Some(Verb::Diff(args)) => diff::run(&args, global),
     }
 }

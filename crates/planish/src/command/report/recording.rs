@@ -7,11 +7,12 @@ use crate::cli::Global;
 use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
-use anyhow::Context as _;
-use calltrees::{KernelSymbols, Options, Recorded};
+use anyhow::{Context as _, bail};
+use calltrees::{Blocks, KernelSymbols, Options, Recorded, times};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 /// Which recording, which of its samples, and where its files are.
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,13 @@ pub struct Recording {
     /// The recording: a file, the directory form, or `-` for the pipe form on standard input
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     pub input: PathBuf,
+    #[command(flatten)]
+    pub part: Part,
+}
+
+/// Which samples of a recording, and where its files are.
+#[derive(Debug, clap::Args)]
+pub struct Part {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
     pub inlined: bool,
@@ -28,11 +36,9 @@ pub struct Recording {
     pub symbols: Symbols,
 }
 
-/// A recording, and what of it to print.
+/// What to print.
 #[derive(Debug, clap::Args)]
-pub struct Source {
-    #[command(flatten)]
-    pub recording: Recording,
+pub struct Shown {
     /// Which event's samples to show [default: the one with most samples]. With records of context
     /// switches, `wait` and `preempted` are events: the time off the CPU, by what threads did then
     #[arg(long, value_name = "NAME")]
@@ -45,26 +51,44 @@ pub struct Source {
     pub percent: f64,
 }
 
-impl Recording {
-    /// Opens the recording.
-    pub fn open(&self) -> anyhow::Result<Input> {
-        Ok(if self.input.as_os_str() == "-" {
-            let stdin = std::io::stdin().lock();
-            Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
-        } else {
-            Input::open(&self.input)?
-        })
-    }
+/// A recording, and what of it to print.
+#[derive(Debug, clap::Args)]
+pub struct Source {
+    #[command(flatten)]
+    pub recording: Recording,
+    #[command(flatten)]
+    pub shown: Shown,
+}
 
+/// By what stacks are told apart beside their functions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Detail {
+    /// The sampled address.
+    pub addresses: bool,
+    /// The part of the time, of so many.
+    pub blocks: Option<u32>,
+}
+
+/// Opens a recording.
+pub fn open(path: &Path) -> anyhow::Result<Input> {
+    Ok(if path.as_os_str() == "-" {
+        let stdin = std::io::stdin().lock();
+        Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
+    } else {
+        Input::open(path)?
+    })
+}
+
+impl Recording {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
-        self.read_from(&self.open()?, false, global)
+        self.part.read(&self.input, &open(&self.input)?, Detail::default(), global)
     }
 
     /// Reads the recording, and what it says of itself.
     pub fn read_with_origin(&self, global: &Global) -> anyhow::Result<(Recorded, Origin)> {
-        let input = self.open()?;
-        let recorded = self.read_from(&input, false, global)?;
+        let input = open(&self.input)?;
+        let recorded = self.part.read(&self.input, &input, Detail::default(), global)?;
         Ok((recorded, self.origin(&input)))
     }
 
@@ -87,22 +111,28 @@ impl Recording {
             planish: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
+}
 
-    /// Reads the recording, already open, with its stacks told apart by sampled address if
-    /// `addresses`.
-    pub fn read_from(
+impl Part {
+    /// Reads a recording that is already open.
+    pub fn read(
         &self,
+        path: &Path,
         input: &Input,
-        addresses: bool,
+        detail: Detail,
         global: &Global,
     ) -> anyhow::Result<Recorded> {
         let finder = Finder::new(&self.symbols, input);
-        let maps = Maps::new(&self.symbols.symbols, &self.input);
+        let maps = Maps::new(&self.symbols.symbols, path);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
-        let window = self.filter.window(&self.input, input, global.threads())?;
+        let window = self.filter.window(path, input, global.threads())?;
+        let blocks = match detail.blocks {
+            Some(count) => Some(cut(path, input, window.as_ref(), count, global)?),
+            None => None,
+        };
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
@@ -110,15 +140,16 @@ impl Recording {
             map: &|pid| maps.open(pid),
             kernel: kernel.as_ref(),
             inlined: Some(finder.debug()).filter(|_| self.inlined),
-            addresses,
+            addresses: detail.addresses,
             keep: &keep,
+            blocks,
             progress: &|bytes| bar.add(bytes),
         };
-        let mut recorded = calltrees::read(&self.input, input, &options)?;
+        let mut recorded = calltrees::read(path, input, &options)?;
         self.filter
             .narrow(&mut recorded)
             .map_err(anyhow::Error::msg)
-            .with_context(|| self.input.display().to_string())?;
+            .with_context(|| path.display().to_string())?;
         Ok(recorded)
     }
 }
@@ -126,10 +157,11 @@ impl Recording {
 impl Source {
     /// What of the recording is to be told.
     pub fn select<'r>(&self, recorded: &'r Recorded) -> anyhow::Result<Selected<'r>> {
-        let event = calls::event_of(recorded, self.event.as_deref())
+        let shown = &self.shown;
+        let event = calls::event_of(recorded, shown.event.as_deref())
             .map_err(anyhow::Error::msg)
             .with_context(|| self.recording.input.display().to_string())?;
-        Ok(Selected { recorded, event, limit: self.limit, percent: self.percent })
+        Ok(Selected { recorded, event, limit: shown.limit, percent: shown.percent })
     }
 
     /// Says on standard error what the numbers do not hold.
@@ -139,4 +171,25 @@ impl Source {
             notes.iter().for_each(|note| eprintln!("note: {note}"));
         }
     }
+}
+
+/// Blocks of the times of a recording that count.
+fn cut(
+    path: &Path,
+    input: &Input,
+    window: Option<&Range<u64>>,
+    count: u32,
+    global: &Global,
+) -> anyhow::Result<Blocks> {
+    let times = times(input, global.threads()).with_context(|| path.display().to_string())?;
+    let Some(times) = times else {
+        bail!(
+            "{}: its samples have no times, so it cannot be cut into blocks: record with times \
+             (perf record -T), or give at least 4 recordings of each side (--old, --new)",
+            path.display()
+        );
+    };
+    let counted = window
+        .map_or(times.clone(), |window| times.start.max(window.start)..times.end.min(window.end));
+    Ok(Blocks::cut(&counted, count))
 }

@@ -67,7 +67,7 @@ fn parts(text: &str) -> Result<usize, String> {
 /// Runs `planish report timeline`.
 pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
     let recorded = args.recording.read(global)?;
-    let filter = &args.recording.filter;
+    let filter = &args.recording.part.filter;
     let told = |thread: &ThreadRow| filter.comm.as_deref().is_none_or(|comm| comm == thread.name);
     let found = Timeline::new(&recorded, told, (args.parts, args.limit))
         .map_err(anyhow::Error::msg)
@@ -82,7 +82,7 @@ pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
 /// Runs `planish report waits`.
 pub fn waits(args: &WaitsArgs, global: &Global) -> anyhow::Result<u8> {
     let recorded = args.recording.read(global)?;
-    let filter = &args.recording.filter;
+    let filter = &args.recording.part.filter;
     let is_told = |name: &str| {
         filter.through.is_none() && filter.comm.as_deref().is_none_or(|comm| comm == name)
     };

@@ -1,0 +1,266 @@
+//! What moved between recordings, beyond noise? How it is computed stands in
+//! `docs/reference/report.md`.
+
+mod names;
+mod table;
+mod tell;
+
+pub use names::lasting;
+pub use table::Unit;
+pub use tell::{diff_json, diff_text};
+
+use calltrees::rows::By;
+use statistics::many::holm;
+use statistics::shifts::{LEAST_BLOCKS, Shift, over_blocks, over_recordings, residuals};
+use std::collections::BTreeSet;
+use table::{Key, Weights, spread};
+
+/// Blocks that the time of a recording is cut into; fewer are used where they would be thin.
+pub const BLOCKS: u32 = 128;
+/// From so many recordings of each side on, they and not their blocks are compared.
+pub const ENOUGH_RECORDINGS: usize = 4;
+const ALPHA: f64 = 0.05;
+/// Samples that a block holds on average.
+const PER_BLOCK: u64 = 8;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// What the rows are about.
+    pub by: By,
+    /// Compare what was sampled in a row or in what it called, not in itself alone.
+    pub total: bool,
+    /// Rows with less of the whole on both sides are left out, in per cent.
+    pub percent: f64,
+    /// Differences within so many per cent of the whole count as none.
+    pub margin: f64,
+    /// Rows to print at most; 0: all.
+    pub limit: usize,
+}
+
+/// What is shown of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moved {
+    /// Its share grew.
+    More,
+    /// Its share shrank.
+    Less,
+    /// Its share moved because the rest did.
+    Shifted,
+    /// A difference beyond the margin is excluded.
+    Same,
+    /// None of these.
+    Undecided,
+}
+
+/// A row with its difference.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// As people read it.
+    pub name: String,
+    /// As it was matched: the linkage name without what compilers add.
+    pub lasting: String,
+    /// Share of the whole, from 0 to 1.
+    pub old: f64,
+    /// Likewise.
+    pub new: f64,
+    /// New minus old.
+    pub shift: Shift,
+    /// Corrected for the number of rows.
+    pub p_value: f64,
+    /// What is shown.
+    pub moved: Moved,
+    /// The names that were matched, if they are several.
+    pub merged: Vec<String>,
+}
+
+/// The result.
+#[derive(Clone, Debug)]
+pub struct Diff {
+    /// Rows: what moved first, then by the size of the difference.
+    pub rows: Vec<Difference>,
+    /// Rows below the share that was asked for; not tested.
+    pub left_out: usize,
+    /// Blocks of each recording; none where recordings were compared.
+    pub blocks: Option<usize>,
+    /// Recordings of each side.
+    pub recordings: (usize, usize),
+    /// Samples of each side.
+    pub samples: (u64, u64),
+    /// By how much shares changed typically, as a ratio: what grows makes the rest shrink.
+    pub usual: f64,
+    /// What was asked for.
+    pub asked: Asked,
+    /// Name of the event.
+    pub event: String,
+}
+
+impl Diff {
+    /// Whether something has a larger share.
+    pub fn is_worse(&self) -> bool {
+        self.rows.iter().any(|row| row.moved == Moved::More)
+    }
+}
+
+/// Whether recordings and not their blocks are compared.
+pub fn by_recordings(old: usize, new: usize) -> bool {
+    old.min(new) >= ENOUGH_RECORDINGS
+}
+
+/// Compares.
+///
+/// # Errors
+/// Where there are too few samples.
+pub fn diff(old: &[Unit<'_>], new: &[Unit<'_>], asked: Asked) -> Result<Diff, String> {
+    let weights = |units: &[Unit<'_>]| -> Vec<Weights> {
+        units.iter().map(|unit| Weights::of(*unit, asked.by, asked.total)).collect()
+    };
+    let event = old.first().and_then(|unit| unit.recorded.events.get(unit.event as usize));
+    let event = event.map(|event| event.name.clone()).unwrap_or_default();
+    of_weights(&weights(old), &weights(new), asked, event)
+}
+
+fn of_weights(
+    old: &[Weights],
+    new: &[Weights],
+    asked: Asked,
+    event: String,
+) -> Result<Diff, String> {
+    let blocks = match by_recordings(old.len(), new.len()) {
+        true => None,
+        false => Some(blocks(old, new)?),
+    };
+    let keys: BTreeSet<&Key> = old.iter().chain(new).flat_map(|side| side.rows.keys()).collect();
+    let shares = |side: &[Weights], key: &Key| -> Vec<f64> {
+        side.iter().map(|weights| weights.share(key)).collect()
+    };
+    let mut rows: Vec<(&Key, Vec<f64>, Vec<f64>)> =
+        keys.iter().map(|key| (*key, shares(old, key), shares(new, key))).collect();
+    let all = rows.len();
+    // The mean of both sides says nothing about their difference, so choosing by it is fair. It
+    // takes in each row with the share asked for on one side.
+    let mean = statistics::mean;
+    rows.retain(|(_, old, new)| 100.0 * (mean(old) + mean(new)) >= asked.percent);
+    let usual = usual(&rows);
+    let against = |key: &Key, of_old: &[f64], of_new: &[f64], times: f64| match blocks {
+        None => {
+            let expected: Vec<f64> = of_old.iter().map(|share| times * share).collect();
+            over_recordings(&expected, of_new)
+        }
+        Some(count) => {
+            let errors = errors(old, new, key, count, times);
+            over_blocks(mean(of_new) - times * mean(of_old), &errors)
+        }
+    };
+    let tested: Vec<(Shift, Shift)> = rows
+        .iter()
+        .map(|(key, old, new)| (against(key, old, new, 1.0), against(key, old, new, usual)))
+        .collect();
+    let corrected = holm(&tested.iter().map(|(plain, _)| plain.p_value).collect::<Vec<_>>());
+    let row = |((row, tested), p_value): ((&(&Key, Vec<f64>, Vec<f64>), &(Shift, Shift)), f64)| {
+        let (key, of_old, of_new) = row;
+        let merged = merged(old, new, key);
+        Difference {
+            name: table::shown(key),
+            lasting: key.0.clone(),
+            old: mean(of_old),
+            new: mean(of_new),
+            shift: tested.0,
+            p_value,
+            moved: judge(&tested.0, &tested.1, p_value, asked.margin / 100.0),
+            merged,
+        }
+    };
+    let mut found: Vec<Difference> = rows.iter().zip(&tested).zip(corrected).map(row).collect();
+    let size = |row: &Difference| row.shift.estimate.abs();
+    let rank = |row: &Difference| match row.moved {
+        Moved::More | Moved::Less => 0,
+        Moved::Shifted => 1,
+        Moved::Same | Moved::Undecided => 2,
+    };
+    found.sort_by(|one, other| {
+        let sizes = size(other).total_cmp(&size(one));
+        rank(one).cmp(&rank(other)).then(sizes).then_with(|| one.lasting.cmp(&other.lasting))
+    });
+    let samples = |side: &[Weights]| side.iter().map(|weights| weights.samples).sum();
+    Ok(Diff {
+        left_out: all - found.len(),
+        rows: found,
+        blocks,
+        recordings: (old.len(), new.len()),
+        samples: (samples(old), samples(new)),
+        usual,
+        asked,
+        event,
+    })
+}
+
+fn judge(plain: &Shift, beside_the_rest: &Shift, p_value: f64, margin: f64) -> Moved {
+    let (low, high) = plain.interval(0.9);
+    let agree = plain.estimate * beside_the_rest.estimate > 0.0;
+    if p_value < ALPHA {
+        return match (agree && beside_the_rest.p_value < ALPHA, plain.estimate > 0.0) {
+            (false, _) => Moved::Shifted,
+            (true, true) => Moved::More,
+            (true, false) => Moved::Less,
+        };
+    }
+    if low > -margin && high < margin { Moved::Same } else { Moved::Undecided }
+}
+
+/// The median ratio of new to old share, each row counting once.
+fn usual(rows: &[(&Key, Vec<f64>, Vec<f64>)]) -> f64 {
+    let mean = statistics::mean;
+    let both = rows.iter().map(|(_, old, new)| (mean(old), mean(new)));
+    let ratio = |(old, new): (f64, f64)| (old > 0.0 && new > 0.0).then(|| (new / old).ln());
+    let mut ratios: Vec<f64> = both.filter_map(ratio).collect();
+    // Of one row or two, none is usual.
+    if ratios.len() < 3 { 1.0 } else { statistics::median(&mut ratios).exp() }
+}
+
+/// How many blocks each recording has weight and samples for.
+fn blocks(old: &[Weights], new: &[Weights]) -> Result<usize, String> {
+    let full = |weights: &Weights, count: usize| {
+        let width = BLOCKS as usize / count;
+        let filled =
+            spread(Some(&weights.whole), count, width).iter().filter(|w| **w > 0.0).count();
+        weights.samples >= PER_BLOCK * count as u64 && filled * 4 >= count * 3
+    };
+    let all = || old.iter().chain(new);
+    let count = [BLOCKS as usize, BLOCKS as usize / 2, LEAST_BLOCKS];
+    let fits = |count: &usize| all().all(|weights| full(weights, *count));
+    count.into_iter().find(fits).ok_or_else(|| {
+        let fewest = all().map(|weights| weights.samples).min().unwrap_or(0);
+        format!(
+            "too little was recorded to tell what moved from noise: the shortest recording has \
+             {fewest} samples that count, expected at least {} in {LEAST_BLOCKS} blocks of its \
+             time; record for longer or more often (-F), or give at least {ENOUGH_RECORDINGS} \
+             recordings of each side (--old, --new)",
+            PER_BLOCK * LEAST_BLOCKS as u64,
+        )
+    })
+}
+
+fn errors(old: &[Weights], new: &[Weights], key: &Key, count: usize, times: f64) -> Vec<f64> {
+    let width = BLOCKS as usize / count;
+    let mut errors = vec![0.0; count];
+    let old = old.iter().map(|weights| (weights, -times / old.len() as f64));
+    let new_part = 1.0 / new.len() as f64;
+    for (weights, part) in old.chain(new.iter().map(|weights| (weights, new_part))) {
+        let row = spread(weights.rows.get(key), count, width);
+        let whole = spread(Some(&weights.whole), count, width);
+        let residuals = residuals(&row, &whole);
+        errors.iter_mut().zip(residuals).for_each(|(error, residual)| *error += part * residual);
+    }
+    errors
+}
+
+/// Names that one row stands for, if they are several.
+fn merged(old: &[Weights], new: &[Weights], key: &Key) -> Vec<String> {
+    let of = |weights: &Weights| weights.names.get(key).cloned().unwrap_or_default();
+    let all: BTreeSet<String> = old.iter().chain(new).flat_map(of).collect();
+    if all.len() > 1 { all.into_iter().collect() } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests;
