@@ -77,7 +77,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     let found = diff::diff(&before, &after, asked).map_err(anyhow::Error::msg)?;
     match args.format {
         Format::Text => output::print(&diff::diff_text(&found))?,
-        Format::Json => output::print_json(&diff::diff_json(&found))?,
+        Format::Json => output::print_json(&diff::diff_json(&found, &before, &after))?,
     }
     if !global.quiet {
         for ((path, recorded), unit) in old.iter().chain(&new).zip(before.iter().chain(&after)) {

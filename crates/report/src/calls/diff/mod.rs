@@ -156,8 +156,14 @@ fn of_weights(
         .iter()
         .map(|(key, old, new)| (against(key, old, new, 1.0), against(key, old, new, usual)))
         .collect();
-    let corrected = holm(&tested.iter().map(|(plain, _)| plain.p_value).collect::<Vec<_>>());
-    let row = |((row, tested), p_value): ((&(&Key, Vec<f64>, Vec<f64>), &(Shift, Shift)), f64)| {
+    let plain = holm(&tested.iter().map(|(plain, _)| plain.p_value).collect::<Vec<_>>());
+    // Where one row grew all others shrank, so that this is a question about as many rows.
+    let beside = holm(&tested.iter().map(|(_, beside)| beside.p_value).collect::<Vec<_>>());
+    let corrected = plain.into_iter().zip(beside);
+    let row = |((row, tested), (p_value, beside)): (
+        (&(&Key, Vec<f64>, Vec<f64>), &(Shift, Shift)),
+        (f64, f64),
+    )| {
         let (key, of_old, of_new) = row;
         let merged = merged(old, new, key);
         Difference {
@@ -167,7 +173,7 @@ fn of_weights(
             new: mean(of_new),
             shift: tested.0,
             p_value,
-            moved: judge(&tested.0, &tested.1, p_value, asked.margin / 100.0),
+            moved: judge((&tested.0, p_value), (&tested.1, beside), asked.margin / 100.0),
             merged,
         }
     };
@@ -195,11 +201,16 @@ fn of_weights(
     })
 }
 
-fn judge(plain: &Shift, beside_the_rest: &Shift, p_value: f64, margin: f64) -> Moved {
+/// The verdict on a row by its difference and by that beside the rest, each with its corrected p.
+fn judge(
+    (plain, p_value): (&Shift, f64),
+    (beside_the_rest, beside): (&Shift, f64),
+    margin: f64,
+) -> Moved {
     let (low, high) = plain.interval(0.9);
     let agree = plain.estimate * beside_the_rest.estimate > 0.0;
     if p_value < ALPHA {
-        return match (agree && beside_the_rest.p_value < ALPHA, plain.estimate > 0.0) {
+        return match (agree && beside < ALPHA, plain.estimate > 0.0) {
             (false, _) => Moved::Shifted,
             (true, true) => Moved::More,
             (true, false) => Moved::Less,

@@ -1,6 +1,6 @@
 //! How is a difference of recordings told?
 
-use super::{Diff, Difference, ENOUGH_RECORDINGS, Moved};
+use super::{Diff, Difference, ENOUGH_RECORDINGS, Moved, Unit};
 use calltrees::rows::By;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -109,8 +109,11 @@ fn chance(p_value: f64) -> String {
     if p_value < 0.0001 { "<0.0001".to_owned() } else { format!("{p_value:.4}") }
 }
 
-/// The same as JSON.
-pub fn diff_json(found: &Diff) -> Value {
+/// The same as JSON, with the ledgers of the recordings of both sides.
+pub fn diff_json(found: &Diff, old: &[Unit<'_>], new: &[Unit<'_>]) -> Value {
+    let ledgers = |side: &[Unit<'_>]| -> Vec<Value> {
+        side.iter().map(|unit| crate::calls::ledger(unit.recorded)).collect()
+    };
     let row = |row: &Difference| {
         let (low, high) = row.shift.interval(LEVEL);
         let number =
@@ -145,6 +148,8 @@ pub fn diff_json(found: &Diff) -> Value {
         "tested": found.rows.len(),
         "not_tested": found.left_out,
         "left_out": found.rows.len() - printed(found).len(),
+        "old_ledgers": ledgers(old),
+        "new_ledgers": ledgers(new),
         "rows": printed(found).iter().map(row).collect::<Vec<_>>(),
     })
 }
