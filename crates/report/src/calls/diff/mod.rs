@@ -120,6 +120,11 @@ pub fn diff(old: &[Unit<'_>], new: &[Unit<'_>], asked: Asked) -> Result<Diff, St
     of_weights(&weights(old), &weights(new), asked, event)
 }
 
+/// A row with its shares in each old and in each new recording.
+type SharesOf<'k> = (&'k Key, Vec<f64>, Vec<f64>);
+/// A row with its difference and that beside the rest.
+type Both<'b> = (&'b SharesOf<'b>, &'b (Shift, Shift));
+
 fn of_weights(
     old: &[Weights],
     new: &[Weights],
@@ -134,7 +139,7 @@ fn of_weights(
     let shares = |side: &[Weights], key: &Key| -> Vec<f64> {
         side.iter().map(|weights| weights.share(key)).collect()
     };
-    let mut rows: Vec<(&Key, Vec<f64>, Vec<f64>)> =
+    let mut rows: Vec<SharesOf<'_>> =
         keys.iter().map(|key| (*key, shares(old, key), shares(new, key))).collect();
     let all = rows.len();
     // The mean of both sides says nothing about their difference, so choosing by it is fair. It
@@ -160,10 +165,7 @@ fn of_weights(
     // Where one row grew all others shrank, so that this is a question about as many rows.
     let beside = holm(&tested.iter().map(|(_, beside)| beside.p_value).collect::<Vec<_>>());
     let corrected = plain.into_iter().zip(beside);
-    let row = |((row, tested), (p_value, beside)): (
-        (&(&Key, Vec<f64>, Vec<f64>), &(Shift, Shift)),
-        (f64, f64),
-    )| {
+    let row = |((row, tested), (p_value, beside)): (Both<'_>, (f64, f64))| {
         let (key, of_old, of_new) = row;
         let merged = merged(old, new, key);
         Difference {
@@ -220,7 +222,7 @@ fn judge(
 }
 
 /// The median ratio of new to old share, each row counting once.
-fn usual(rows: &[(&Key, Vec<f64>, Vec<f64>)]) -> f64 {
+fn usual(rows: &[SharesOf<'_>]) -> f64 {
     let mean = statistics::mean;
     let both = rows.iter().map(|(_, old, new)| (mean(old), mean(new)));
     let ratio = |(old, new): (f64, f64)| (old > 0.0 && new > 0.0).then(|| (new / old).ln());

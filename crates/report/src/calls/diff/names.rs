@@ -10,8 +10,7 @@ const ADDED: [&str; 9] =
 /// (`17h…E`).
 pub fn lasting(name: &str) -> &str {
     let mut rest = name;
-    loop {
-        let Some((before, last)) = rest.rsplit_once('.') else { break };
+    while let Some((before, last)) = rest.rsplit_once('.') {
         let added = |word: &str| ADDED.contains(&word);
         let number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
         rest = match before.rsplit_once('.') {

@@ -150,7 +150,13 @@ fn thin_recordings_are_refused() {
     let bunched = Weights { whole: early(&short.whole), ..short.clone() };
     short.samples = 255;
     for thin in [short, bunched] {
-        let refused = of_weights(&[thin.clone()], &[thin], asked(), String::new()).unwrap_err();
+        let refused = of_weights(
+            std::slice::from_ref(&thin),
+            std::slice::from_ref(&thin),
+            asked(),
+            String::new(),
+        )
+        .unwrap_err();
         assert!(refused.contains("too little was recorded"), "{refused}");
     }
 }
