@@ -223,7 +223,7 @@ impl<'t> Worker<'_, 't> {
                     return;
                 }
             }
-        } else if self.is_switch(&sample) {
+        } else if sample.callchain.is_some() {
             let code = (sample.pid, space);
             self.out.frames.add(self.unwinder.mark_missing(&mut self.words, code));
         }

@@ -178,9 +178,8 @@ fn losses(recorded: &Recorded) -> Vec<String> {
         ),
         (
             ledger.frames.cut,
-            "whose outermost callers are missing: the copy of the stack ends \
-                             before them, or nothing is known of a function; record with a larger \
-                             --call-graph dwarf,SIZE",
+            "whose outermost callers are missing: the copy of the stack ends before them, or \
+             nothing is known of a function; record with --call-graph dwarf,SIZE and a larger SIZE",
         ),
         (
             missing,

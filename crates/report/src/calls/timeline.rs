@@ -69,8 +69,8 @@ impl<'r> Timeline<'r> {
         let sums = self.sums();
         let (count, length) = (sums.len(), self.parts.part_ns);
         let mut text = format!(
-            "{count} parts of {} each: {RUNNING} ran for most of it, {PREEMPTED} could have, \
-             {WAITING} waited\n\n",
+            "{count} parts of {} each: {RUNNING} mostly ran, {WAITING} mostly waited, {PREEMPTED} \
+             mostly stood in line for a CPU; blank: not there\n\n",
             crate::duration_ns(length as f64)
         );
         // Writing to a string cannot fail.

@@ -83,8 +83,8 @@ pub struct TreeArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: TreeFormat,
-    /// Print all stacks for another program instead of the tree; --limit, --percent and --depth do
-    /// not hold
+    /// Print all stacks for another program instead of the tree; --limit, --percent and --depth are
+    /// ignored
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "format")]
     emit: Option<Stacks>,
     /// Write there instead of standard output
@@ -100,14 +100,14 @@ enum TreeFormat {
     Text,
     /// One JSON object
     Json,
-    /// One page to look around in, of 5 MB at most; --limit, --percent and --depth do not hold
+    /// One page to look around in, of 5 MB at most; --limit, --percent and --depth are ignored
     Html,
 }
 
 /// How stacks are written for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Stacks {
-    /// One line a stack with its weight, as flame graph programs read it
+    /// One line per stack with its weight, as flame graph programs read it
     Folded,
 }
 

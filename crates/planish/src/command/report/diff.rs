@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 ///
 /// What is compared is the share of all samples. With at least 4 recordings on each side, the noise
 /// is what differs between recordings of one side; else it is that of blocks of time within each.
-/// Ends with 1 if a share grew beyond noise, and not just because others shrank.
+/// The exit code is 1 if a share grew beyond noise, and not just because others shrank.
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
     /// The recording before: a file, the directory form, or `-` for the pipe form
@@ -36,7 +36,7 @@ pub struct DiffArgs {
     /// Compare what was sampled in a row or in what it called, instead of in itself
     #[arg(long)]
     total: bool,
-    /// Differences within so many per cent of all samples count as none
+    /// Differences within this percentage of all samples count as no change
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "1")]
     margin: f64,
     #[command(flatten)]

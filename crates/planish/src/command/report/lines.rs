@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Show one function by source line and instruction: what was sampled at each and, from branch
-/// stacks, how often it ran, which way its branches went and how often its loops turned.
+/// stacks, how often it ran, which way its branches went and how often its loops iterated.
 ///
 /// Percentages are of the function's own samples. A line is left out if it has less than --percent of
 /// them and of the function's executed instructions, or beyond the --limit that have most; and so

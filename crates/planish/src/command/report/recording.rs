@@ -40,13 +40,14 @@ pub struct Part {
 #[derive(Debug, clap::Args)]
 pub struct Shown {
     /// Which event's samples to show [default: the one with most samples]. With records of context
-    /// switches, `wait` and `preempted` are events: the time off the CPU, by what threads did then
+    /// switches, `wait` and `preempted` are events: the time off the CPU, by the stack that
+    /// left it
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// How many lines to print at most; 0: all
     #[arg(long, value_name = "N", default_value_t = 40)]
     pub limit: usize,
-    /// Leave out what makes up less than so many per cent of the whole, its callees included
+    /// Leave out what makes up less than this percentage of the whole, its callees included
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "0.5")]
     pub percent: f64,
 }
