@@ -20,7 +20,7 @@ mod perf_map;
 pub mod rows;
 mod sideband;
 mod sites;
-pub mod stack_copy;
+mod stack_copy;
 pub mod switching;
 mod times;
 mod tree;

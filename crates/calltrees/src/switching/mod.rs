@@ -5,7 +5,7 @@
 //! recording also samples the event `context-switches`, the sample just before the switch tells the
 //! stack that waits.
 //!
-//! [`Pairing`] joins switch-outs, samples and switch-ins of each thread and keeps books of what has
+//! The pairing joins switch-outs, samples and switch-ins of each thread and keeps books of what has
 //! no partner. The waits are then two more events of the recording, each wait a sample of the stack
 //! that went off, as heavy as it was long ([`Recorded::events`](crate::Recorded::events)).
 
@@ -14,7 +14,8 @@ mod reading;
 mod rows;
 mod states;
 
-pub use pairing::{Ended, Ledger, Pairing, Reason, Wait};
+use pairing::{Ended, Pairing};
+pub use pairing::{Ledger, Reason, Wait};
 pub(crate) use reading::read;
 pub use rows::{StackRow, stack_rows};
 pub use states::{Parts, States, parts};
@@ -135,13 +136,6 @@ pub struct Switching {
 }
 
 impl Switching {
-    /// Of all threads.
-    pub fn totals(&self) -> Times {
-        let mut sum = Times::default();
-        self.threads.iter().for_each(|thread| sum.add(&thread.times));
-        sum
-    }
-
     /// The waits that a sample began, of a thread and by the time of the sample.
     pub(crate) fn began_with(&self, tid: i32, sample_ns: u64) -> Option<&Interval> {
         // A thread has one sample before each of its waits: both follow one order.

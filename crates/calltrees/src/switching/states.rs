@@ -91,7 +91,7 @@ fn spread(stretch: &Stretch, begin_ns: u64, part_ns: u64, states: &mut [States])
     let mut at = stretch.from;
     while at < stretch.to {
         let part = (at - begin_ns) / part_ns;
-        let until = stretch.to.min(begin_ns + (part + 1).saturating_mul(part_ns));
+        let until = stretch.to.min(begin_ns.saturating_add((part + 1).saturating_mul(part_ns)));
         let Some(state) = states.get_mut(part as usize) else { return };
         let time = match stretch.off {
             None => &mut state.running,
@@ -169,6 +169,11 @@ mod tests {
         let ran: u64 = found.threads.iter().flatten().map(|states| states.running).sum();
         let weighted: u64 = (0..).zip(&found.at_once_ns).map(|(threads, ns)| threads * ns).sum();
         assert_eq!(ran, weighted);
+        // Times at the very end of what a number holds end too.
+        let late = (u64::MAX - 9, u64::MAX);
+        let late = Switching { threads: vec![thread(7, late, late.1)], ..Switching::default() };
+        let ran: u64 = parts(&late, 4).threads.iter().flatten().map(|part| part.running).sum();
+        assert_eq!(ran, 9);
         // Nothing at all is nothing.
         assert_eq!(parts(&Switching::default(), 3).at_once_ns, [0]);
     }

@@ -49,14 +49,12 @@ pub struct LinesArgs {
 /// Runs `planish report lines`.
 pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     let input = open(&args.source.recording.input)?;
-    let recorded = {
-        let detail = Detail { addresses: true, ..Detail::default() };
-        let recording = &args.source.recording;
-        recording.part.read(&recording.input, &input, detail, global)?
-    };
+    let recording = &args.source.recording;
+    let detail = Detail { addresses: true, ..Detail::default() };
+    let recorded = recording.part.read(&recording.input, &input, detail, global)?;
     let selected = args.source.select(&recorded)?;
-    let finder = Finder::new(&args.source.recording.part.symbols, &input);
-    let named = || args.source.recording.input.display().to_string();
+    let finder = Finder::new(&recording.part.symbols, &input);
+    let named = || recording.input.display().to_string();
     let sites = sites(&recorded, selected.event);
     let found = tell::candidates(&selected, &sites, &args.function);
     let found = found.map_err(anyhow::Error::msg).with_context(named)?;

@@ -59,7 +59,7 @@ pub struct TimelineArgs {
 
 fn parts(text: &str) -> Result<usize, String> {
     /// Each thread has as many numbers.
-    const MOST: usize = 100_000;
+    const MOST: usize = 10_000;
     let number = text.parse().ok().filter(|number| (1..=MOST).contains(number));
     number.ok_or_else(|| format!("expected a number from 1 to {MOST}"))
 }
