@@ -82,6 +82,14 @@ fn content(file: &File, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`], and where it is a link or somebody else's.
 pub fn read_trusted(path: &Path, most: u64, other: Option<u32>) -> io::Result<Vec<u8>> {
+    content(&open_trusted(path, other)?, most)
+}
+
+/// Opens a file as [`read_trusted`] does.
+///
+/// # Errors
+/// As [`open`], and where it is a link or somebody else's.
+pub fn open_trusted(path: &Path, other: Option<u32>) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
     // What the name leads to may change before it is opened, so that the opened file is asked.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -101,7 +109,7 @@ pub fn read_trusted(path: &Path, most: u64, other: Option<u32>) -> io::Result<Ve
     if !trusted.contains(&Some(uid)) {
         return Err(refused(format!("of user {uid}, not of yours, root's or the recording's")));
     }
-    content(&file, most)
+    Ok(file)
 }
 
 /// The text of a regular file of at most `most` bytes.

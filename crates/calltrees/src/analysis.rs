@@ -1,8 +1,10 @@
 //! From a recording to its named stacks, in two passes over its bytes.
 
+use crate::dumped::{Dumps, is_monotonic};
 use crate::error::Error;
 use crate::files::{Files, Opener};
 use crate::inlining::Asked;
+use crate::jit_dump::DumpOpener;
 use crate::kernel::KernelSymbols;
 use crate::marks;
 use crate::names::{FunctionId, Names};
@@ -28,6 +30,8 @@ pub struct Options<'o> {
     pub open: &'o Opener<'o>,
     /// Opens the names of the code that a process made while it ran.
     pub map: &'o MapOpener<'o>,
+    /// Opens the dump of the code that a process made while it ran.
+    pub dump: &'o DumpOpener<'o>,
     /// Names of a kernel's functions: used if it is the recorded kernel, which then lies at the
     /// address that the recording states.
     pub kernel: Option<&'o KernelSymbols>,
@@ -38,6 +42,8 @@ pub struct Options<'o> {
     pub lines: bool,
     /// Whether stacks are told apart by the address that was sampled ([`Stack::at`]).
     pub addresses: bool,
+    /// Whether the branch stack of a sample without callers tells them.
+    pub branch_callers: bool,
     /// Which samples count.
     pub keep: &'o (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     /// The parts of the time that stacks are told apart by; without, all time is one.
@@ -171,6 +177,8 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     if side.samples == 0 {
         return Err(Error::NoSamples { path: path.to_owned() });
     }
+    let same_clock = clock == Clock::Time && is_monotonic(input.attrs());
+    let dumps = Dumps::open(&side.changes, options.dump, same_clock);
     let timeline = Timeline::build(side.changes);
     let names = ThreadNames::new(side.naming);
     let fits = |symbols: &&KernelSymbols| {
@@ -191,10 +199,12 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         timeline: &timeline,
         names: &names,
         deferred: &deferred,
+        dumps: &dumps,
         files: &files,
         clock,
         bases: &side.bases,
         periods: input.attrs().iter().map(|attr| attr.period_or_freq).collect(),
+        branch_callers: options.branch_callers,
         keep: options.keep,
         at_switches,
         switching: switching.as_ref(),
@@ -202,7 +212,7 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     };
     let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
-    let mut places = Places::new(&files, kernel_space, options.map);
+    let mut places = Places::new(&files, kernel_space, options.map, &dumps);
     let chains = placed(&counted, &timeline, &mut places);
     let asked = options.inlined.map(|search| Asked {
         search,

@@ -54,6 +54,12 @@ impl Inlining {
         self.note(places, &addresses, inner);
     }
 
+    /// Adds a place of code that was made at run time, of which only the line is known.
+    pub(crate) fn add_line(&mut self, place: u32, file: &str, number: u32) {
+        let line = Some(Line { file: self.number(file), number });
+        self.places.insert(place, Box::new([Inner { name: String::new(), line }]));
+    }
+
     fn note(
         &mut self,
         places: &[(ImageAddr, u32)],

@@ -9,16 +9,20 @@
 //! This crate opens no file of its own accord: [`Options::open`] does.
 
 mod analysis;
+mod branch_chain;
 mod distinct;
+mod dumped;
 mod error;
 mod event;
 mod files;
 mod inlining;
+mod jit_dump;
 mod kernel;
 mod made;
 mod marks;
 mod names;
 mod naming;
+mod owners;
 mod perf_map;
 pub mod rows;
 mod sideband;
@@ -35,6 +39,7 @@ pub use distinct::Weight;
 pub use error::Error;
 pub use event::Event;
 pub use files::{Opener, Wanted, is_anonymous};
+pub use jit_dump::{DumpLedger, DumpOpener, JitDump};
 pub use kernel::KernelSymbols;
 pub use names::{Function, FunctionId, Known, Library, LibraryId, Line, Names, SourceId};
 pub use perf_map::{MapOpener, PerfMap};

@@ -103,6 +103,29 @@ pub(crate) fn steps(words: &[u64]) -> impl Iterator<Item = Step> + '_ {
     })
 }
 
+/// Puts another word in place of each address of the user's for which `other` has one, given the
+/// address of the code: of callers, the byte before the one that they go on at.
+pub(crate) fn replace_user(words: &mut [u64], mut other: impl FnMut(u64) -> Option<u64>) {
+    let mut owner = Owner::Process;
+    let mut innermost = true;
+    for word in words {
+        if Owner::instead_of_address(*word).is_some() {
+            continue;
+        }
+        if let Some(marked) = Owner::of_mark(*word) {
+            owner = marked;
+            innermost = true;
+            continue;
+        }
+        let before = u64::from(!innermost);
+        innermost = false;
+        if owner == Owner::Process {
+            let found = other(word.saturating_sub(before));
+            *word = found.map_or(*word, |found| found.saturating_add(before));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

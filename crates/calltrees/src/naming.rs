@@ -1,5 +1,6 @@
 //! Names for addresses: each distinct place once.
 
+use crate::dumped::Dumps;
 use crate::files::{Files, Place};
 use crate::inlining::{Asked, Inlining, Inner};
 use crate::kernel::KernelSymbols;
@@ -11,6 +12,7 @@ use address_spaces::{FileId, KERNEL_PID, KernelPart, SpaceRef};
 use image::ImageAddr;
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Number of a place in [`Places`].
@@ -32,6 +34,8 @@ enum Spot {
     Unmapped(u64),
     /// Made by a process while it ran.
     Made(i32, u64),
+    /// The same, with the word that stands for a place in its dump.
+    Dumped(i32, u64),
     Kernel(u64),
     Elsewhere(u64),
     Missing,
@@ -46,6 +50,7 @@ pub(crate) struct Places<'f> {
     numbers: FxHashMap<Spot, PlaceId>,
     known: FxHashMap<(i32, u32, Step), PlaceId>,
     made: Made<'f>,
+    dumps: &'f Dumps,
 }
 
 impl<'f> Places<'f> {
@@ -54,9 +59,10 @@ impl<'f> Places<'f> {
         files: &'f Files<'f>,
         kernel_space: SpaceRef<'f>,
         map: &'f MapOpener<'f>,
+        dumps: &'f Dumps,
     ) -> Places<'f> {
         let (spots, numbers, known) = Default::default();
-        Places { files, kernel_space, spots, numbers, known, made: Made::new(map) }
+        Places { files, kernel_space, spots, numbers, known, made: Made::new(map), dumps }
     }
 
     /// The place of an address of a process.
@@ -70,6 +76,7 @@ impl<'f> Places<'f> {
             return *known;
         }
         let spot = match step.owner {
+            Owner::Process if Dumps::is_word(step.code) => Spot::Dumped(pid, step.code),
             Owner::Process => self.in_process(pid, space, RuntimeAddr(step.code)),
             Owner::Kernel => Spot::Kernel(step.code),
             Owner::Elsewhere => Spot::Elsewhere(step.code),
@@ -107,7 +114,9 @@ impl<'f> Places<'f> {
 
     /// What is to be said about the names of code that programs made.
     pub(crate) fn remarks(&self) -> Vec<String> {
-        self.made.remarks()
+        let mut remarks = self.dumps.remarks();
+        remarks.extend(self.made.remarks());
+        remarks
     }
 
     /// Names for all places: for each its functions, innermost first, more than one where calls
@@ -139,6 +148,13 @@ impl<'f> Places<'f> {
         for (file, mut places) in by_file {
             places.sort_unstable();
             self.files.image(file).into_iter().for_each(|image| found.add(image, &places, asked));
+        }
+        for (index, spot) in (0u32..).zip(&self.spots).filter(|_| asked.lines) {
+            if let Spot::Dumped(_, word) = spot
+                && let Some((file, line)) = self.dumps.line(*word)
+            {
+                found.add_line(index, &file, line);
+            }
         }
         found
     }
@@ -217,6 +233,12 @@ impl Naming<'_, '_> {
                 let known = if name.is_some() { Known::Symbol } else { Known::Address };
                 let library = self.special(Special::Made(pid));
                 (name.unwrap_or_else(|| format!("{address:#x}")), library, known)
+            }
+            Spot::Dumped(pid, word) => {
+                let name = self.places.dumps.name(word);
+                let known = if name.is_some() { Known::Symbol } else { Known::Address };
+                let name = name.map_or_else(|| "?".to_owned(), Cow::into_owned);
+                (name, self.special(Special::Made(pid)), known)
             }
             Spot::Elsewhere(address) => {
                 (format!("{address:#x}"), self.special(Special::Elsewhere), Known::Address)

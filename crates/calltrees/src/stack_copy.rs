@@ -5,8 +5,8 @@ use image::UnwindRegisters;
 use perfdata::{RuntimeAddr, Sample};
 use std::cell::Cell;
 
-/// Frames unwound at most; perf records as many.
-const MOST_FRAMES: usize = 127;
+/// Frames unwound at most: a copy of 64 KiB holds no more calls of functions that do anything.
+const MOST_FRAMES: usize = 4096;
 /// `PERF_SAMPLE_REGS_ABI_64`.
 const ABI_64: u64 = 2;
 /// DWARF's and perf's numbers (`arch/x86/include/uapi/asm/perf_regs.h`) of the registers that rules
@@ -37,18 +37,38 @@ pub struct Walk {
     /// Runtime addresses of the user's frames, innermost first: the sampled one, then those that
     /// calls return to.
     pub addresses: Vec<u64>,
-    /// It ended before the outermost frame: the copy does not reach further, or nothing is known
-    /// of the code.
-    pub cut: bool,
+    /// Where it ended.
+    pub end: End,
+    /// Callers that were found without rules.
+    pub guessed: u64,
+}
+
+/// Where a walk ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At the outermost frame: where the thread began.
+    Start,
+    /// Before it: the copy of the stack does not reach further.
+    Copy,
+    /// Before it: nothing is known of the code, or its caller cannot be told.
+    Unknown,
 }
 
 /// What is known of the caller of the code at an address.
 #[derive(Clone, Copy, Debug)]
 pub enum CallerOf {
-    /// No image lies there, or one without rules for the code.
+    /// It has none: there the thread began.
+    Nobody,
+    /// It cannot be told.
     Unknown,
-    /// Its registers; none where it has no caller, or its registers cannot be told.
-    Known(Option<UnwindRegisters>),
+    /// Its registers.
+    Known {
+        caller: UnwindRegisters,
+        /// Whether it was interrupted there, and called nothing.
+        interrupted: bool,
+        /// Whether no rules tell it.
+        guessed: bool,
+    },
 }
 
 /// Walks as far as the copy of the stack reaches. `caller_of` is asked with an address of the code
@@ -57,7 +77,7 @@ pub fn walk(
     sample: &Sample<'_>,
     mut caller_of: impl FnMut(RuntimeAddr, &UnwindRegisters, &dyn Fn(u64) -> Option<u64>) -> CallerOf,
 ) -> Walk {
-    let mut walk = Walk { addresses: Vec::new(), cut: true };
+    let mut walk = Walk { addresses: Vec::new(), end: End::Unknown, guessed: 0 };
     let (Some(recorded), Some(stack)) = (&sample.regs_user, &sample.stack_user) else {
         return walk;
     };
@@ -77,22 +97,32 @@ pub fn walk(
         beyond.set(beyond.get() || word.is_none());
         word.map(|bytes| u64::from_le_bytes(*bytes))
     };
+    let mut exact = true;
     while let Some(address) =
         registers.instruction_pointer().filter(|_| walk.addresses.len() < MOST_FRAMES)
     {
-        let innermost = walk.addresses.is_empty();
-        walk.addresses.push(address);
-        let code = if innermost { address } else { address.saturating_sub(1) };
-        let CallerOf::Known(caller) = caller_of(RuntimeAddr(code), &registers, &read) else {
+        if address == 0 {
+            walk.end = End::Start;
             return walk;
-        };
-        match caller {
+        }
+        walk.addresses.push(address);
+        let code = if exact { address } else { address.saturating_sub(1) };
+        beyond.set(false);
+        match caller_of(RuntimeAddr(code), &registers, &read) {
+            CallerOf::Nobody => {
+                walk.end = End::Start;
+                return walk;
+            }
             // A caller's frame lies above; anything else would never end.
-            Some(caller) if caller.stack_pointer() > registers.stack_pointer() => {
+            CallerOf::Known { caller, interrupted, guessed }
+                if caller.stack_pointer() > registers.stack_pointer() =>
+            {
                 registers = caller;
+                exact = interrupted;
+                walk.guessed += u64::from(guessed);
             }
             _ => {
-                walk.cut = beyond.get();
+                walk.end = if beyond.get() { End::Copy } else { End::Unknown };
                 return walk;
             }
         }

@@ -7,9 +7,9 @@
 
 use crate::files::{Files, Place};
 use crate::marks::Owner;
-use crate::stack_copy::{self, CallerOf, Walk};
+use crate::stack_copy::{self, CallerOf, End, Walk};
 use address_spaces::{FileId, SpaceRef};
-use image::{ImageAddr, UnwindRules};
+use image::{ImageAddr, UnwindRegisters, UnwindRules};
 use perfdata::{RuntimeAddr, Sample};
 use rustc_hash::FxHashMap;
 
@@ -24,6 +24,12 @@ pub struct Frames {
     /// Samples of whose user part the outermost callers are missing: the copy of the stack ends
     /// before, or nothing is known of a function.
     pub cut: u64,
+    /// Of those cut: where the copy ends before.
+    pub short: u64,
+    /// Of those cut: where the branch stack that told the callers ends before.
+    pub short_branches: u64,
+    /// Callers found without rules: by the frame pointer, or as what looks like a return address.
+    pub guessed: u64,
 }
 
 impl Frames {
@@ -31,6 +37,9 @@ impl Frames {
         self.unwound += other.unwound;
         self.missing += other.missing;
         self.cut += other.cut;
+        self.short += other.short;
+        self.short_branches += other.short_branches;
+        self.guessed += other.guessed;
     }
 }
 
@@ -54,15 +63,24 @@ pub(crate) struct Unwinder<'f> {
     /// By place in an image: processes share them.
     numbers: FxHashMap<(FileId, ImageAddr), Known>,
     rules: Vec<UnwindRules>,
+    /// Whether a call returns to an address.
+    returns: FxHashMap<(i32, u32, u64), bool>,
 }
 
+/// DWARF's numbers of registers on x86-64.
+const FRAME_POINTER: u16 = 6;
+const STACK_POINTER: u16 = 7;
+const RETURN_ADDRESS: u16 = 16;
+/// Words above the stack pointer among which a return address is looked for, in code without rules
+/// and without a frame pointer: what is made at run time to call one function has hardly any.
+const SEARCHED_WORDS: u64 = 8;
 /// Addresses that are kept (some 100 MB): beyond, they are met anew.
 const MOST_KNOWN: usize = 1 << 20;
 
 impl<'f> Unwinder<'f> {
     pub(crate) fn new(files: &'f Files<'f>) -> Unwinder<'f> {
-        let (known, numbers, rules) = Default::default();
-        Unwinder { files, known, numbers, rules }
+        let (known, numbers, rules, returns) = Default::default();
+        Unwinder { files, known, numbers, rules, returns }
     }
 
     /// Makes sure that the code at an address is known.
@@ -121,23 +139,27 @@ impl<'f> Unwinder<'f> {
         }
         let callers = recorded.get(1..).unwrap_or_default();
         let joined = walk.addresses.iter().skip(1).position(|one| callers.first() == Some(one));
+        let is_cut = walk.end != End::Start;
         let taken = match joined {
-            Some(between) if walk.cut => between + 1,
+            Some(between) if is_cut => between + 1,
             _ => walk.addresses.len(),
         };
         words.extend(walk.addresses.iter().take(taken));
-        let whole = !walk.cut || joined.is_some();
+        let whole = !is_cut || joined.is_some();
         let missing = !whole && !callers.is_empty() && !self.has_frame_pointer(words, pid, space);
         if missing {
             words.push(Owner::Missing.mark());
         }
-        if walk.cut {
+        if is_cut {
             words.extend(callers);
         }
         Frames {
             unwound: taken.saturating_sub(1) as u64,
             missing: u64::from(missing),
             cut: u64::from(!whole),
+            short: u64::from(!whole && walk.end == End::Copy),
+            guessed: walk.guessed,
+            ..Frames::default()
         }
     }
 
@@ -177,15 +199,125 @@ impl<'f> Unwinder<'f> {
         }
     }
 
+    /// Whether a thread begins in the function at an address: it has no caller.
+    pub(crate) fn begins_thread(
+        &mut self,
+        (pid, space): (i32, SpaceRef<'_>),
+        address: RuntimeAddr,
+    ) -> bool {
+        match self.learn(pid, space, address) {
+            Known::Start => true,
+            Known::Unknown => false,
+            Known::Rules(number) => {
+                self.rules.get(number as usize).is_some_and(|rules| !rules.has_caller())
+            }
+        }
+    }
+
     /// The user's frames, as far as the copy of the stack reaches.
     fn walk(&mut self, sample: &Sample<'_>, pid: i32, space: SpaceRef<'_>) -> Walk {
         stack_copy::walk(sample, |address, registers, read| {
-            let rules = match self.learn(pid, space, address) {
-                Known::Unknown => return CallerOf::Unknown,
-                Known::Start => return CallerOf::Known(None),
-                Known::Rules(number) => self.rules.get(number as usize),
+            let number = match self.learn(pid, space, address) {
+                Known::Unknown => {
+                    let guess = self.guess((pid, space), registers, read);
+                    return guess.map_or(CallerOf::Unknown, |caller| CallerOf::Known {
+                        caller,
+                        interrupted: false,
+                        guessed: true,
+                    });
+                }
+                Known::Start => return CallerOf::Nobody,
+                Known::Rules(number) => number,
             };
-            CallerOf::Known(rules.and_then(|rules| rules.caller(registers, read)))
+            let Some(rules) = self.rules.get(number as usize) else { return CallerOf::Unknown };
+            match rules.caller(registers, read) {
+                Some(caller) => {
+                    CallerOf::Known { caller, interrupted: rules.is_signal(), guessed: false }
+                }
+                None if !rules.has_caller() => CallerOf::Nobody,
+                None => CallerOf::Unknown,
+            }
         })
+    }
+
+    /// The caller of code that no rules tell of: as the frame pointer says, or the first word of the
+    /// stack that a call returns to and whose own caller can be told.
+    fn guess(
+        &mut self,
+        code: (i32, SpaceRef<'_>),
+        registers: &UnwindRegisters,
+        read: &dyn Fn(u64) -> Option<u64>,
+    ) -> Option<UnwindRegisters> {
+        let bottom = registers.stack_pointer()?;
+        let caller = |at: u64, frame_pointer: Option<u64>, address: u64| {
+            let mut caller = *registers;
+            caller.set(STACK_POINTER, at.saturating_add(8));
+            caller.set(RETURN_ADDRESS, address);
+            frame_pointer.into_iter().for_each(|value| caller.set(FRAME_POINTER, value));
+            caller
+        };
+        let pointed = registers.get(FRAME_POINTER).filter(|at| *at >= bottom && at % 8 == 0);
+        let pointed = pointed.and_then(|at| {
+            let above = at.checked_add(8)?;
+            let (saved, address) = (read(at)?, read(above)?);
+            self.is_return(code, address).then(|| (above, caller(above, Some(saved), address)))
+        });
+        let end = pointed.map_or(u64::MAX, |(above, _)| above);
+        for word in 0..SEARCHED_WORDS {
+            let at = bottom.saturating_add(8 * word);
+            if at >= end {
+                break;
+            }
+            let Some(address) = read(at) else { break };
+            let found = caller(at, None, address);
+            if self.is_return(code, address) && self.goes_on(code, address, &found, read) {
+                return Some(found);
+            }
+        }
+        pointed.map(|(_, caller)| caller)
+    }
+
+    /// Whether a call returns to an address: an instruction that calls stands before it. Of code
+    /// that is not at hand, any address may be one.
+    fn is_return(&mut self, (pid, space): (i32, SpaceRef<'_>), address: u64) -> bool {
+        let key = (pid, space.version, address);
+        if let Some(known) = self.returns.get(&key) {
+            return *known;
+        }
+        if self.returns.len() >= MOST_KNOWN {
+            self.returns.clear();
+        }
+        let before = RuntimeAddr(address.saturating_sub(1));
+        let found = match self.files.place(space, before) {
+            Place::In(file, at) => {
+                let image = self.files.image(file);
+                image.is_some_and(|image| image.follows_call(ImageAddr(at.0.saturating_add(1))))
+            }
+            Place::At(..) => true,
+            Place::Nowhere => false,
+        };
+        self.returns.insert(key, found);
+        found
+    }
+
+    /// Whether the caller of a caller can be told: what only looks like a return address has none.
+    fn goes_on(
+        &mut self,
+        (pid, space): (i32, SpaceRef<'_>),
+        address: u64,
+        registers: &UnwindRegisters,
+        read: &dyn Fn(u64) -> Option<u64>,
+    ) -> bool {
+        match self.learn(pid, space, RuntimeAddr(address.saturating_sub(1))) {
+            Known::Start => true,
+            Known::Unknown => false,
+            Known::Rules(number) => {
+                let Some(rules) = self.rules.get(number as usize) else { return false };
+                match rules.caller(registers, read).and_then(|next| next.instruction_pointer()) {
+                    Some(next) => next == 0 || self.is_return((pid, space), next),
+                    None => !rules.has_caller(),
+                }
+            }
+        }
     }
 }

@@ -2,16 +2,18 @@
 //!
 //! With the whole timeline known, no order among chunks is needed.
 
+use crate::branch_chain::{self, BranchKinds};
 use crate::distinct::{Distinct, Weight, Who};
+use crate::dumped::{Dumps, Held};
 use crate::files::Files;
-use crate::marks::Owner;
+use crate::marks::{self, Owner};
 use crate::sideband::ThreadNames;
 use crate::switching::{Reason, Switching};
 use crate::times::Blocks;
 use crate::unwinding::{Frames, Unwinder};
 use address_spaces::{Clock, SpaceRef, Timeline};
 use crossbeam_channel::{Receiver, Sender};
-use perfdata::{ChainSample, Chunk, DeferredChains, Input, RawRecord, raw_records};
+use perfdata::{ChainSample, Chunk, DeferredChains, Input, RawRecord, SampleLayout, raw_records};
 
 /// What all workers see.
 pub(crate) struct Shared<'t> {
@@ -19,12 +21,14 @@ pub(crate) struct Shared<'t> {
     pub timeline: &'t Timeline,
     pub names: &'t ThreadNames,
     pub deferred: &'t DeferredChains,
+    pub dumps: &'t Dumps,
     pub files: &'t Files<'t>,
     pub clock: Clock,
     /// Position at which each stream begins.
     pub bases: &'t [u64],
     /// What a sample without a period stands for, by event.
     pub periods: Vec<u64>,
+    pub branch_callers: bool,
     pub keep: &'t (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     /// The events that are taken at each switch.
     pub at_switches: Vec<bool>,
@@ -96,6 +100,7 @@ pub(crate) fn count(
             last: None,
             words: Vec::new(),
             unwinder: Unwinder::new(shared.files),
+            kinds: BranchKinds::new(shared.files),
             out: Counted::default(),
         };
         for (position, chunk) in receive {
@@ -166,7 +171,8 @@ struct Last<'t> {
     pid: i32,
     space: SpaceRef<'t>,
     name: u32,
-    /// Times at which both hold.
+    dump: Option<Held>,
+    /// Times at which all of them hold.
     holds: std::ops::Range<u64>,
 }
 
@@ -176,6 +182,7 @@ struct Worker<'s, 't> {
     /// The chain of the present sample.
     words: Vec<u64>,
     unwinder: Unwinder<'t>,
+    kinds: BranchKinds<'t>,
     out: Counted,
 }
 
@@ -208,15 +215,17 @@ impl<'t> Worker<'_, 't> {
             Clock::Position => position,
         };
         sample.time.into_iter().for_each(|time| self.out.seen(time));
-        let (space, name) = self.context(sample.pid, sample.tid, time);
+        let (space, name, dump) = self.context(sample.pid, sample.tid, time);
         if !self.chain(&sample) {
             self.out.without_address += 1;
             return;
         }
-        if layout.has_stack_copies() {
+        let code = (sample.pid, space);
+        if let Some(frames) = self.branch_callers(layout, raw, code) {
+            self.out.frames.add(frames);
+        } else if layout.has_stack_copies() {
             match layout.parse(raw) {
                 Ok(whole) => {
-                    let code = (sample.pid, space);
                     self.out.frames.add(self.unwinder.complete(&mut self.words, &whole, code));
                 }
                 Err(_) => {
@@ -225,8 +234,11 @@ impl<'t> Worker<'_, 't> {
                 }
             }
         } else if sample.callchain.is_some() {
-            let code = (sample.pid, space);
             self.out.frames.add(self.unwinder.mark_missing(&mut self.words, code));
+        }
+        if let Some(held) = dump {
+            let dumps = self.shared.dumps;
+            marks::replace_user(&mut self.words, |address| dumps.word(held, address, time));
         }
         let who = Who {
             event: sample.attr_index,
@@ -246,6 +258,44 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
+    /// Takes the callers of the user's part from the branch stack, if it is one of calls alone, or
+    /// the sample has no callers and they are asked for; none where they are not.
+    #[inline]
+    fn branch_callers(
+        &mut self,
+        layout: &SampleLayout,
+        raw: &RawRecord<'_>,
+        code: (i32, SpaceRef<'t>),
+    ) -> Option<Frames> {
+        if !layout.has_branch_stacks() {
+            return None;
+        }
+        let is_call_stack = layout.has_call_stacks();
+        // A mark and the innermost address.
+        let has_callers = self.words.len() > 2;
+        if !is_call_stack
+            && (has_callers || !self.shared.branch_callers || !layout.has_all_branches())
+        {
+            return None;
+        }
+        let branches = layout.fast(raw).ok()?.branches;
+        if branches.is_empty() {
+            return None;
+        }
+        let callers = match is_call_stack {
+            true => branch_chain::call_stack(&branches),
+            false => self.kinds.callers(code, &branches),
+        };
+        branch_chain::replace_callers(&mut self.words, &callers, branches.get(0));
+        let outermost = callers.last().copied();
+        let whole = outermost.is_some_and(|from| self.unwinder.begins_thread(code, from));
+        if !whole {
+            self.words.push(Owner::Missing.mark());
+        }
+        let cut = u64::from(!whole);
+        Some(Frames { cut, short_branches: cut, ..Frames::default() })
+    }
+
     #[inline]
     fn is_switch(&self, sample: &ChainSample<'_>) -> bool {
         self.shared.at_switches.get(sample.attr_index as usize).is_some_and(|is_it| *is_it)
@@ -262,9 +312,9 @@ impl<'t> Worker<'_, 't> {
         }
     }
 
-    /// The address space of a process and the name of its thread at a time.
+    /// The address space of a process, the name of its thread and its dump at a time.
     #[inline]
-    fn context(&mut self, pid: i32, tid: i32, time: u64) -> (SpaceRef<'t>, u32) {
+    fn context(&mut self, pid: i32, tid: i32, time: u64) -> (SpaceRef<'t>, u32, Option<Held>) {
         let known = self
             .last
             .as_ref()
@@ -272,12 +322,13 @@ impl<'t> Worker<'_, 't> {
         if !known {
             let space = self.shared.timeline.space(pid, time);
             let (name, until) = self.shared.names.at(tid, time);
-            let holds = time..space.until.min(until);
-            self.last = Some(Last { tid, pid, space, name, holds });
+            let (dump, dump_until) = self.shared.dumps.at(pid, time);
+            let holds = time..space.until.min(until).min(dump_until);
+            self.last = Some(Last { tid, pid, space, name, dump, holds });
         }
         match &self.last {
-            Some(last) => (last.space, last.name),
-            None => (self.shared.timeline.space(pid, time), 0),
+            Some(last) => (last.space, last.name, last.dump),
+            None => (self.shared.timeline.space(pid, time), 0, None),
         }
     }
 

@@ -38,6 +38,7 @@ mod sections;
 mod soname;
 mod symbols;
 mod unwind;
+mod unwind_gaps;
 
 pub use address::{FileOffset, ImageAddr};
 pub use build_id::{BuildId, ParseBuildIdError};

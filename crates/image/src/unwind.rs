@@ -73,6 +73,9 @@ pub struct UnwindRules {
     frame: Cfa,
     /// Of registers that the caller does not find as they are.
     registers: Box<[(u16, Rule)]>,
+    /// Whether it is what a signal's handler returns to: the caller was interrupted and called
+    /// nothing.
+    is_signal: bool,
 }
 
 /// Where the frame begins: the stack pointer of the caller.
@@ -98,8 +101,31 @@ enum Rule {
 }
 
 impl UnwindRules {
-    /// The registers of the caller. `read` gives a word of the stack. None where the function has
-    /// no caller, or its registers cannot be told.
+    /// Of code that saved nothing and whose frame begins so many bytes above the stack pointer, the
+    /// return address being the word below.
+    pub(crate) fn above_stack(bytes: i64) -> UnwindRules {
+        UnwindRules {
+            frame: Cfa::Register(STACK_POINTER, bytes),
+            registers: Box::new([(RETURN_ADDRESS, Rule::Saved(-8))]),
+            is_signal: false,
+        }
+    }
+
+    /// Whether the function has a caller at all; the first one of a thread has none.
+    pub fn has_caller(&self) -> bool {
+        let told =
+            |(number, rule): &(u16, Rule)| *number == RETURN_ADDRESS && *rule != Rule::Undefined;
+        self.registers.iter().any(told)
+    }
+
+    /// Whether the caller was interrupted by a signal, so that it goes on at its next instruction
+    /// and not behind a call.
+    pub fn is_signal(&self) -> bool {
+        self.is_signal
+    }
+
+    /// The registers of the caller; an instruction pointer of 0 ends some stacks. `read` gives a word
+    /// of the stack. None where the function has no caller, or its registers cannot be told.
     pub fn caller(
         &self,
         registers: &UnwindRegisters,
@@ -131,7 +157,7 @@ impl UnwindRules {
         if !self.registers.iter().any(|(number, _)| *number == STACK_POINTER) {
             caller.set(STACK_POINTER, frame);
         }
-        caller.instruction_pointer().filter(|&address| address != 0).map(|_| caller)
+        caller.instruction_pointer().map(|_| caller)
     }
 
     /// Whether the frame pointer leads from the function to its caller: if not, a walk along frame
@@ -190,14 +216,16 @@ impl Image {
     /// The rules at an address of the image. `None` where nothing is known of the function.
     pub fn unwind_rules(&self, at: ImageAddr) -> Option<UnwindRules> {
         let mut context = UnwindContext::new();
-        self.with_table(|table, frames, bases| {
-            let row = table
-                .unwind_info_for_address(frames, bases, &mut context, at.0, |section, bases, at| {
+        let stated = self.with_table(|table, frames, bases| {
+            let entry = table
+                .fde_for_address(frames, bases, at.0, |section, bases, at| {
                     section.cie_from_offset(bases, at)
                 })
                 .ok()?;
-            rules_of(row, frames)
-        })
+            let row = entry.unwind_info_for_address(frames, bases, &mut context, at.0).ok()?;
+            rules_of(row, frames, entry.is_signal_trampoline())
+        });
+        stated.or_else(|| self.linkage_rules(at))
     }
 
     /// The function around `at` as `.eh_frame` knows it, for files without symbols.
@@ -245,6 +273,7 @@ impl Image {
 fn rules_of(
     row: &gimli::UnwindTableRow<usize>,
     frames: &EhFrame<Slice<'_>>,
+    is_signal: bool,
 ) -> Option<UnwindRules> {
     let bytes = |expression: &gimli::UnwindExpression<usize>| {
         let found = expression.get(frames).ok()?;
@@ -267,7 +296,7 @@ fn rules_of(
         Some((register.0, rule))
     };
     let registers = row.registers().filter_map(rule).collect();
-    Some(UnwindRules { frame, registers })
+    Some(UnwindRules { frame, registers, is_signal })
 }
 
 #[cfg(test)]
@@ -289,6 +318,7 @@ mod tests {
                 (FRAME_POINTER, Rule::Saved(-16)),
                 (3, Rule::Undefined),
             ]),
+            is_signal: false,
         };
         let here = registers(&[(STACK_POINTER, 0x1000), (RETURN_ADDRESS, 7), (3, 5), (12, 9)]);
         let read = |address: u64| Some(address + 1);
@@ -304,7 +334,7 @@ mod tests {
         }
         // Beyond the copy of the stack nothing is known, and without a return address no caller.
         assert_eq!(rules.caller(&here, &|_| None), None);
-        assert!(!rules.has_frame_pointer());
+        assert!(!rules.has_frame_pointer() && rules.has_caller());
     }
 
     /// The rule of a linkage table (x86-64 ABI supplement; lld and GNU ld write it): eight bytes

@@ -1,7 +1,7 @@
 //! The fields of a sample that summing up call chains needs, read at known places.
 
 use crate::RuntimeAddr;
-use crate::attr::sample_type as st;
+use crate::attr::{branch_sample, sample_type as st};
 use crate::bytes::{Cursor, Endian, Words, eight};
 use crate::error::RecordError;
 use crate::layout::SampleLayout;
@@ -37,6 +37,23 @@ impl SampleLayout {
     /// unwound: [`SampleLayout::parse`] reads them.
     pub fn has_stack_copies(&self) -> bool {
         self.sample_type() & (st::REGS_USER | st::STACK_USER) == st::REGS_USER | st::STACK_USER
+    }
+
+    /// Whether samples have branch stacks.
+    pub fn has_branch_stacks(&self) -> bool {
+        self.sample_type() & st::BRANCH_STACK != 0
+    }
+
+    /// Whether their branch stacks are of the calls that have not returned.
+    pub fn has_call_stacks(&self) -> bool {
+        self.has_branch_stacks() && self.branch_sample_type & branch_sample::CALL_STACK != 0
+    }
+
+    /// Whether their branch stacks leave out neither calls nor returns.
+    pub fn has_all_branches(&self) -> bool {
+        let both = branch_sample::ANY_CALL | branch_sample::ANY_RETURN;
+        let kinds = self.branch_sample_type;
+        kinds & branch_sample::ANY != 0 || kinds & both == both
     }
 
     /// Reads what call chains need and nothing else.

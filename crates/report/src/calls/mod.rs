@@ -140,6 +140,9 @@ fn ledger(recorded: &Recorded) -> Value {
         "frames_unwound": ledger.frames.unwound,
         "stacks_missing_caller": ledger.frames.missing,
         "stacks_incomplete": ledger.frames.cut,
+        "stacks_beyond_copy": ledger.frames.short,
+        "stacks_beyond_branches": ledger.frames.short_branches,
+        "frames_guessed": ledger.frames.guessed,
         "lost": ledger.lost,
         "unknown_records": ledger.unknown_records,
         "truncated_bytes": ledger.truncated_bytes,
@@ -178,9 +181,18 @@ fn losses(recorded: &Recorded) -> Vec<String> {
                                    recording and are not there",
         ),
         (
-            ledger.frames.cut,
-            "whose outermost callers are missing: the copy of the stack ends before them, or \
-             nothing is known of a function; record with --call-graph dwarf,SIZE and a larger SIZE",
+            ledger.frames.short,
+            "whose outermost callers are missing, since the copy of the stack ends before them; \
+             record with --call-graph dwarf,SIZE and a larger SIZE, 65528 at most",
+        ),
+        (
+            ledger.frames.short_branches,
+            "whose outermost callers are missing, marked [a caller is missing]: their branch stacks end \
+             before them",
+        ),
+        (
+            ledger.frames.cut.saturating_sub(ledger.frames.short + ledger.frames.short_branches),
+            "whose outermost callers are missing, since nothing is known of a function",
         ),
         (
             missing,

@@ -3,7 +3,7 @@
 use super::filter::FilterArgs;
 use super::run_time::Maps;
 use super::symbols::{Finder, Symbols};
-use crate::cli::Global;
+use crate::cli::{Choice, Global};
 use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
@@ -25,12 +25,28 @@ pub struct Recording {
     pub part: Part,
 }
 
+/// Where callers come from that were not recorded as a call chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// From the calls of the branch stack that have not returned.
+    BranchStack,
+}
+
+const CALLERS: Choice<Callers> = Choice(&[(
+    "branch-stack",
+    Callers::BranchStack,
+    "The calls in the branch stack that have not returned, as far as it reaches",
+)]);
+
 /// Which samples of a recording, and where its files are.
 #[derive(Debug, clap::Args)]
 pub struct Part {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
     pub inlined: bool,
+    /// Where the callers of samples come from that have no call chain
+    #[arg(long, value_name = "SOURCE", value_parser = CALLERS)]
+    pub call_graph: Option<Callers>,
     #[command(flatten)]
     pub filter: FilterArgs,
     #[command(flatten)]
@@ -139,7 +155,7 @@ impl Part {
         global: &Global,
     ) -> anyhow::Result<Recorded> {
         let finder = Finder::new(&self.symbols, input);
-        let maps = Maps::new(&self.symbols.symbols, path);
+        let maps = Maps::new(&self.symbols, path);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
@@ -154,10 +170,12 @@ impl Part {
             threads: global.threads(),
             open: &|wanted| finder.open(wanted),
             map: &|pid| maps.open(pid),
+            dump: &|pid, path| maps.dump(pid, path),
             kernel: kernel.as_ref(),
             inlined: Some(finder.debug()).filter(|_| self.inlined || detail.lines),
             lines: detail.lines,
             addresses: detail.addresses,
+            branch_callers: self.call_graph == Some(Callers::BranchStack),
             keep: &keep,
             blocks,
             progress: &|bytes| bar.add(bytes),

@@ -1,34 +1,71 @@
-//! Code without a file: the maps that programs write of the code they make, and the vdso.
+//! Code without a file: the maps and dumps that programs write of the code they make, and the vdso.
 
+use super::symbols::Symbols;
 use beside::given;
-use calltrees::PerfMap;
+use calltrees::{JitDump, PerfMap};
 use image::{BuildId, Image};
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Most bytes of a map.
 const MAP_BYTES: u64 = 256 << 20;
 /// Most bytes of all maps of a recording.
 const ALL_MAPS: u64 = 1 << 30;
+/// Most bytes of a dump, most of which are code and passed over.
+const DUMP_BYTES: u64 = 16 << 30;
 /// Most bytes of the vdso; it has two or three pages.
 const VDSO_BYTES: u64 = 1 << 20;
 
 /// Where programs leave their maps.
 pub struct Maps {
     directories: Vec<PathBuf>,
+    sysroot: Option<PathBuf>,
     /// The user who made the recording.
     recorder: Option<u32>,
     left: Cell<u64>,
 }
 
 impl Maps {
-    /// Of the recording `input`; `directories` are the user's, looked into first.
-    pub fn new(directories: &[PathBuf], input: &Path) -> Maps {
+    /// Of the recording `input`; the directories are the user's, looked into first.
+    pub fn new(asked: &Symbols, input: &Path) -> Maps {
         let recorder = std::fs::metadata(input).ok().map(|metadata| metadata.uid());
-        Maps { directories: directories.to_vec(), recorder, left: Cell::new(ALL_MAPS) }
+        let left = Cell::new(ALL_MAPS);
+        Maps { directories: asked.symbols.clone(), sysroot: asked.sysroot.clone(), recorder, left }
+    }
+
+    /// The dump of a process, which it mapped from `recorded` if the recording says so; none if it
+    /// wrote none.
+    pub fn dump(&self, pid: i32, recorded: Option<&str>) -> Option<Result<JitDump, String>> {
+        let recorded = recorded.map(Path::new);
+        let own = format!("jit-{pid}.dump");
+        let name = recorded.and_then(Path::file_name).unwrap_or(own.as_ref());
+        let given = self.directories.iter().map(|directory| (directory.join(name), false));
+        let plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+        // The program chose the place, and others may write there since.
+        let there = recorded.filter(|path| path.is_absolute() && path.components().all(plain));
+        let there = there.map(|path| match &self.sysroot {
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
+            None => path.to_owned(),
+        });
+        for (path, is_shared) in given.chain(there.map(|path| (path, true))) {
+            let opened = match is_shared {
+                true => given::open_trusted(&path, self.recorder),
+                false => given::open(&path),
+            };
+            let read = opened.and_then(|file| {
+                JitDump::read(BufReader::with_capacity(1 << 18, file).take(DUMP_BYTES))
+            });
+            match read {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Some(Err(format!("{}: {error}", path.display()))),
+                Ok(dump) => return Some(Ok(dump)),
+            }
+        }
+        let gone = |path: &Path| format!("{}: it is gone (--symbols DIR)", path.display());
+        recorded.map(|path| Err(gone(path)))
     }
 
     fn read(path: &Path, recorder: Option<Option<u32>>, most: u64) -> std::io::Result<Vec<u8>> {

@@ -15,7 +15,7 @@ pub struct Symbols {
     /// root of another machine's file system
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Look here too for the recorded files, for debug files, and for perf-PID.map: by build ID (.build-id/xx/yyyy,
+    /// Look here too for the recorded files, for debug files, for perf-PID.map and jit-PID.dump: by build ID (.build-id/xx/yyyy,
     /// with or without .debug; as perf's cache has them), by path, by file name; repeatable
     #[arg(long, value_name = "DIR")]
     pub symbols: Vec<PathBuf>,
@@ -66,7 +66,7 @@ impl Finder {
         }
         if is_anonymous(&mapped.path) {
             return Err("the program made this code while it ran, and no perf-PID.map in /tmp or \
-                        in a directory of --symbols names its functions"
+                        in a directory of --symbols, nor a jit-PID.dump, names its functions"
                 .to_owned());
         }
         let path = Path::new(&mapped.path);
