@@ -38,11 +38,13 @@ fn recorded(names: [&str; 3], run_share: u64) -> Recorded {
         name: (*name).to_owned(),
         library: LibraryId(0),
         known: Known::Symbol,
+        line: None,
     };
     let stack = |event: u32, block: u32, functions: &[u32], samples: u64| Stack {
         event,
         thread: 0,
         block,
+        cgroup: None,
         functions: functions.iter().map(|&function| FunctionId(function)).collect(),
         at: None,
         weight: Weight { period: samples * 1_000_000, samples, heaviest: 1_000_000 },
@@ -74,6 +76,7 @@ fn recorded(names: [&str; 3], run_share: u64) -> Recorded {
         threads: vec![Thread { pid: 1, tid: 1, name: HOSTILE.to_owned() }],
         names: Names::of(names.iter().map(function).collect(), vec![library]),
         stacks,
+        cgroups: Vec::new(),
         span_ns: u64::from(BLOCKS) * LENGTH_NS,
         switching: None,
         remarks: vec![HOSTILE.to_owned()],

@@ -75,7 +75,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs(args.output.as_deref(), old.iter().chain(&new).copied())?;
     let blocks = (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS);
     let read = |paths: &[&Path]| -> anyhow::Result<Vec<Read>> {
-        let detail = Detail { blocks, ..Detail::default() };
+        let detail = Detail { blocks, ..Detail::of(args.by.unwrap_or_default()) };
         let one = |path: &&Path| {
             let input = open(path)?;
             let recorded = args.part.read(path, &input, detail, global)?;

@@ -9,7 +9,7 @@ pub use names::lasting;
 pub use table::Unit;
 pub(crate) use table::{Key, rows_of_functions, shown};
 pub use tell::{diff_json, diff_text};
-pub(crate) use tell::{noun, what_was_compared, word};
+pub(crate) use tell::{what_was_compared, word};
 
 use calltrees::rows::By;
 use statistics::many::holm;
