@@ -158,10 +158,12 @@ fn a_page_has_all_events_the_threads_over_time_and_source_lines() {
     let hottest = |lines: &Value, weight: &str, text: &str| {
         let all = lines["lines"].as_array().unwrap().iter();
         let most = all.max_by_key(|line| line[weight].as_u64().unwrap_or(0)).unwrap();
-        (most[weight].clone(), most[text].clone())
+        // A page has no tab stops.
+        let told = most[text].as_str().unwrap_or_default().replace('\t', "    ");
+        (most[weight].clone(), told)
     };
     assert_eq!(hottest(first, "w", "t"), hottest(&lines, "weight", "source"));
-    assert!(hottest(first, "w", "t").1.as_str().is_some_and(|text| !text.is_empty()));
+    assert!(!hottest(first, "w", "t").1.is_empty());
     // They can be left out.
     fine(here, &["report", "tree", "--format", "html", "--lines", "0", "-o", "page.html"]);
     let found = data(&std::fs::read_to_string(here.join("page.html")).unwrap());

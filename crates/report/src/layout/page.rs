@@ -104,9 +104,12 @@ fn pages(out: &mut Markup, view: &LayoutView) {
 
 /// The maps as a picture with its legend.
 fn maps(out: &mut Markup, view: &LayoutView) {
-    out.raw("<section><h2>Map of the text</h2><figure class=\"map\">");
+    out.raw(
+        "<section><h2>Map of the text</h2><figure class=\"map\"><div \
+             class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Map of the text\">",
+    );
     svg(out, view, false);
-    out.raw("<figcaption><ul class=\"legend\">");
+    out.raw("</div><figcaption><ul class=\"legend\">");
     out.raw("<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"hot\" y=\"1\" width=\"11\" height=\"11\"/></svg><span>hot: full cell</span></li>");
     out.raw("<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"warm\" y=\"4.8\" width=\"11\" height=\"7.2\"/></svg><span>warm: half cell</span></li>");
     out.raw("<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"cold\" y=\"9\" width=\"11\" height=\"3\"/></svg><span>cold: a line</span></li>");

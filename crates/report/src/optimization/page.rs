@@ -250,13 +250,16 @@ fn branches(out: &mut Markup, taken: &Branches) {
     out.raw("</tbody></table></div></section>");
 }
 
+/// A row of the layout's worth.
+type WorthRow = (&'static str, fn(&Worth) -> u64);
+
 /// What the layout is worth, and the lines that it straightened.
 fn laid_out(out: &mut Markup, layout: &LaidOut) {
     out.raw("<section><h2>Layout</h2>");
     out.leaf("p", &[], &short(&layout.words()));
     table(out, &["computed from the recording", "before", "after"], &[1, 2]);
     let (before, after) = (&layout.summary.before, &layout.summary.after);
-    let rows: [(&str, fn(&Worth) -> u64); 6] = [
+    let rows: [WorthRow; 6] = [
         ("taken branches within functions", |worth| worth.taken),
         ("fall-throughs within functions", |worth| worth.fall_throughs),
         ("pages of 4 KiB touched", |worth| worth.pages_4k.0),
