@@ -5,6 +5,7 @@ mod diff;
 mod filter;
 mod finished;
 mod lines;
+mod page;
 mod recording;
 mod run_time;
 mod sources;
