@@ -10,6 +10,7 @@ use image::debug::DebugInfo;
 use image::{DebugSearch, ImageAddr};
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Number of a function in [`Names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,13 +71,15 @@ pub struct Names {
     functions: Vec<Function>,
     numbers: FxHashMap<Function, FunctionId>,
     libraries: Vec<Library>,
+    /// Those whose debug information was read.
+    inlining: BTreeSet<LibraryId>,
 }
 
 impl Names {
     /// Functions and libraries that another source numbered.
     pub fn of(functions: Vec<Function>, libraries: Vec<Library>) -> Names {
         let numbered = functions.iter().cloned().zip((0u32..).map(FunctionId));
-        Names { numbers: numbered.collect(), functions, libraries }
+        Names { numbers: numbered.collect(), functions, libraries, ..Names::default() }
     }
 
     /// All functions, by number.
@@ -99,6 +102,11 @@ impl Names {
         self.libraries.get(self.function(id)?.library.0 as usize)
     }
 
+    /// Whether it is known which functions were inlined in a library.
+    pub fn has_inlining(&self, library: LibraryId) -> bool {
+        self.inlining.contains(&library)
+    }
+
     fn intern(&mut self, function: Function) -> FunctionId {
         let next = FunctionId(self.functions.len() as u32);
         *self.numbers.entry(function).or_insert_with_key(|function| {
@@ -108,13 +116,13 @@ impl Names {
     }
 }
 
-/// Number of a place in [`Places`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PlaceId(u32);
+/// Number of a distinct place of code of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlaceId(u32);
 
 impl PlaceId {
     /// Its position among all places.
-    pub(crate) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -131,6 +139,30 @@ enum Spot {
     Elsewhere(u64),
     Missing,
     NoSample,
+}
+
+/// By what places are known.
+fn key(pid: i32, space: SpaceRef<'_>, step: Step) -> (i32, u32, Step) {
+    // The kernel lies at the same place for all.
+    match step.owner {
+        Owner::Process => (pid, space.version, step),
+        _ => (KERNEL_PID, 0, step),
+    }
+}
+
+/// Whose code lies at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Of a program or library, or where nothing is known to be mapped.
+    User,
+    /// Made by a program while it ran.
+    Made,
+    /// The kernel's and its modules'.
+    Kernel,
+    /// A hypervisor's or a virtual machine's.
+    Elsewhere,
+    /// Nobody's: it stands for what the recording does not have.
+    Nobody,
 }
 
 /// The distinct places of a recording.
@@ -156,11 +188,7 @@ impl<'f> Places<'f> {
 
     /// The place of an address of a process.
     pub(crate) fn of(&mut self, pid: i32, space: SpaceRef<'_>, step: Step) -> PlaceId {
-        // The kernel lies at the same place for all.
-        let key = match step.owner {
-            Owner::Process => (pid, space.version, step),
-            _ => (KERNEL_PID, 0, step),
-        };
+        let key = key(pid, space, step);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
@@ -178,6 +206,22 @@ impl<'f> Places<'f> {
         });
         self.known.insert(key, id);
         id
+    }
+
+    /// The place that an address of a process was found to be.
+    pub(crate) fn known(&self, pid: i32, space: SpaceRef<'_>, step: Step) -> Option<PlaceId> {
+        self.known.get(&key(pid, space, step)).copied()
+    }
+
+    /// Whose code it is.
+    pub(crate) fn kind(&self, place: PlaceId) -> Kind {
+        match self.spots.get(place.index()) {
+            Some(Spot::Code(_) | Spot::Unmapped(_)) => Kind::User,
+            Some(Spot::Made(..)) => Kind::Made,
+            Some(Spot::Kernel(_)) => Kind::Kernel,
+            Some(Spot::Elsewhere(_)) => Kind::Elsewhere,
+            Some(Spot::Missing | Spot::NoSample) | None => Kind::Nobody,
+        }
     }
 
     /// Where a place lies in its image.
@@ -213,24 +257,31 @@ impl<'f> Places<'f> {
         inlined: Option<&DebugSearch>,
         threads: usize,
     ) -> (Names, Vec<Vec<FunctionId>>) {
-        let inline = inlined.map(|search| self.inline_stacks(search, threads)).unwrap_or_default();
+        let (inline, inlining) =
+            inlined.map(|search| self.inline_stacks(search, threads)).unwrap_or_default();
         let mut naming =
             Naming { places: self, kernel, names: Names::default(), special: FxHashMap::default() };
+        naming.names.inlining = inlining;
         naming.libraries();
         let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inline.get(&index));
         let functions = (0u32..).zip(&self.spots).map(of).collect();
         (naming.names, functions)
     }
 
-    /// The inlined functions at each place that has any, innermost first.
-    fn inline_stacks(&self, search: &DebugSearch, threads: usize) -> FxHashMap<u32, Vec<String>> {
+    /// The inlined functions at each place that has any, innermost first, and the libraries of which
+    /// they are known.
+    fn inline_stacks(
+        &self,
+        search: &DebugSearch,
+        threads: usize,
+    ) -> (FxHashMap<u32, Vec<String>>, BTreeSet<LibraryId>) {
         let mut by_file: FxHashMap<FileId, Vec<(ImageAddr, u32)>> = FxHashMap::default();
         for (index, spot) in (0u32..).zip(&self.spots) {
             if let Spot::Code(Place::In(file, at)) = spot {
                 by_file.entry(*file).or_default().push((*at, index));
             }
         }
-        let mut found = FxHashMap::default();
+        let (mut found, mut known) = (FxHashMap::default(), BTreeSet::new());
         for (file, mut places) in by_file {
             places.sort_unstable();
             let Some(image) = self.files.image(file) else { continue };
@@ -238,6 +289,9 @@ impl<'f> Places<'f> {
             let mut addresses: Vec<ImageAddr> = places.iter().map(|(at, _)| *at).collect();
             addresses.dedup();
             let Ok(resolved) = debug.resolve(&addresses, threads) else { continue };
+            if !debug.is_empty() {
+                known.insert(LibraryId(file.0));
+            }
             for (at, index) in places {
                 let Ok(position) = addresses.binary_search(&at) else { continue };
                 // The outermost is the function of the symbol table.
@@ -246,7 +300,7 @@ impl<'f> Places<'f> {
                 found.insert(index, names.collect());
             }
         }
-        found
+        (found, known)
     }
 }
 
