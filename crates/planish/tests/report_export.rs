@@ -56,9 +56,10 @@ fn json(dir: &Path, words: &[&str]) -> Value {
     serde_json::from_slice(&done(dir, words)).unwrap()
 }
 
-/// A program whose function `middle` has a hostile name, if `hostile`.
+/// A program whose function `middle` and one of its threads have hostile names, if `hostile`.
 fn built(dir: &Path, hostile: bool) {
-    std::fs::write(dir.join("app.c"), SOURCE).unwrap();
+    let plain = SOURCE.replace("evil;\\n\\x1b[31m 1", "other");
+    std::fs::write(dir.join("app.c"), if hostile { SOURCE } else { &plain }).unwrap();
     let flags = ["-O1", "-g", "-fno-omit-frame-pointer", "-pthread", "-o", "app", "app.c"];
     let cc = Command::new("cc").current_dir(dir).args(flags).status().unwrap();
     assert!(cc.success());
@@ -216,27 +217,21 @@ fn a_firefox_profile_has_the_samples_of_hot_and_the_waits_as_markers() {
     assert_eq!(unzipped, profile);
 }
 
-/// Lines of a listing; addresses, files and what else has no names stay, and names where both have
-/// one.
-fn compare_scripts(ours: &str, perfs: &str) {
-    let (mut lines, mut named, mut other) = (0, 0, Vec::new());
+/// How many lines there are, and in how many of them functions have the names that perf gives; all
+/// else is the same.
+fn compare_scripts(ours: &str, perfs: &str) -> (usize, usize) {
     assert_eq!(ours.lines().count(), perfs.lines().count(), "{ours}\n\n{perfs}");
+    let without_name = |line: &str| {
+        let (head, file) = line.rsplit_once(" (").unwrap_or((line, ""));
+        let (head, _) = head.rsplit_once(' ').unwrap_or((head, ""));
+        format!("{head} ({file}")
+    };
+    let mut named = 0;
     for (one, two) in ours.lines().zip(perfs.lines()) {
-        lines += 1;
-        if one == two {
-            named += 1;
-            continue;
-        }
-        let without_name = |line: &str| {
-            let (head, file) = line.rsplit_once(" (").unwrap_or((line, ""));
-            let (head, _) = head.rsplit_once(' ').unwrap_or((head, ""));
-            format!("{head} ({file}")
-        };
-        assert_eq!(without_name(one), without_name(two));
-        other.push((one.to_owned(), two.to_owned()));
+        named += usize::from(one == two);
+        assert!(one == two || without_name(one) == without_name(two), "{one}\n{two}");
     }
-    // perf looks a caller up where the call returns to, which may be the next function.
-    assert!(named * 100 >= lines * 98, "{other:?}");
+    (ours.lines().count(), named)
 }
 
 #[test]
@@ -254,12 +249,17 @@ fn a_script_is_the_one_that_perf_prints() {
     assert!(made.status.success(), "{}", text(&made.stderr));
     assert!(perf(&[&["record", "-d"], &app[..], &["plain.data", "./app"]].concat()).is_ok());
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/perfdata/events.data");
+    let (mut lines, mut named) = (0, 0);
     for recording in ["chains.data", "plain.data", events] {
         let fields = "comm,pid,tid,time,period,event,ip,sym,dso";
         let expected = perf(&["script", "-i", recording, "-F", fields]).unwrap();
         let ours = done(dir.path(), &["report", "export", "--to", "script", recording]);
-        compare_scripts(&text(&ours), &text(&expected.stdout));
+        let (all, same) = compare_scripts(&text(&ours), &text(&expected.stdout));
+        (lines, named) = (lines + all, named + same);
     }
+    // Of several names of a function, perf may take another; and it looks a caller up where the
+    // call returns to, which may be the next function.
+    assert!(lines > 200 && named * 100 >= lines * 95, "{named} of {lines}");
 }
 
 #[test]
@@ -295,7 +295,6 @@ fn hostile_names_stay_inside_their_field() {
 #[test]
 fn what_a_format_cannot_hold_is_refused_with_a_way_on() {
     let dir = tempfile::tempdir().unwrap();
-    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/autofdo/test.lbr");
     let refused = |words: &[&str], expected: &str| {
         let done = planish(dir.path(), &[&["report", "export"], words].concat());
         assert_eq!(done.status.code(), Some(2), "{words:?}");
@@ -306,6 +305,14 @@ fn what_a_format_cannot_hold_is_refused_with_a_way_on() {
     refused(&["--to", "pprof", events, "--event", "gone"], "no sampled event is called gone");
     refused(&["--to", "script", events, "--tid", "1"], "no sample is left");
     refused(&["--to", "script", events, "--comm", "gone"], "no sampled thread is called gone");
-    refused(&["--to", "firefox", fixture], "no times");
+    let words = ["record", "-q", "--no-timestamp", "-e", "cpu-clock:u", "-o", "timeless.data"];
+    let spins = ["sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"];
+    let made = Command::new("perf").current_dir(dir.path()).args(words).args(spins).output();
+    if made.is_ok_and(|made| made.status.success()) {
+        refused(&["--to", "firefox", "timeless.data"], "no times");
+        done(dir.path(), &["report", "export", "--to", "script", "timeless.data"]);
+    } else {
+        eprintln!("skipped: perf is not installed");
+    }
     refused(&["--to", "firefox", events, "-o", "/dev/full"], "/dev/full");
 }
