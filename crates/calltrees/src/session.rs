@@ -7,7 +7,8 @@
 use crate::analysis::{Chain, Recorded, ThreadNumbers};
 use crate::error::Error;
 use crate::marks;
-use crate::naming::{FunctionId, Kind, LibraryId, PlaceId, Places};
+use crate::names::{FunctionId, LibraryId};
+use crate::naming::{Kind, PlaceId, Places};
 use crate::switching::Interval;
 use crate::workers::{Shared, Worker};
 use crate::{Weight, distinct::Who};
@@ -39,6 +40,8 @@ pub struct Timed<'s> {
     pub event: u32,
     /// Index of the thread in [`Recorded::threads`].
     pub thread: u32,
+    /// Number of the control group; 0 where it is not recorded.
+    pub cgroup: u64,
     /// Nanoseconds of clocks, else events.
     pub period: u64,
     /// Whether it was recorded with a call chain.
@@ -56,6 +59,8 @@ pub struct Distinct<'s> {
     pub event: u32,
     /// Index of the thread in [`Recorded::threads`].
     pub thread: u32,
+    /// Number of the control group; 0 where it is not recorded.
+    pub cgroup: u64,
     /// Innermost first.
     pub places: &'s [PlaceId],
     /// What its samples weigh.
@@ -135,6 +140,7 @@ impl<'s> Session<'s> {
         self.chains.iter().map(|chain| Distinct {
             event: chain.event,
             thread: self.threads.get(&chain.thread).copied().unwrap_or_default(),
+            cgroup: chain.cgroup,
             places: &chain.places,
             weight: chain.weight,
         })
@@ -222,6 +228,7 @@ impl<E> Walk<'_, '_, E> {
             cpu: sample.cpu,
             event: sample.attr_index,
             thread,
+            cgroup: who.cgroup,
             period: shared.period(&sample),
             has_chain: sample.callchain.is_some(),
             frames: &self.frames,

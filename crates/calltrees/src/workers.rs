@@ -138,6 +138,7 @@ fn unsampled(shared: &Shared<'_>, switching: Option<&Switching>, total: &mut Cou
             name: shared.names.at(wait.tid, wait.start_ns).0,
             version: 0,
             block: shared.blocks.map_or(0, |blocks| blocks.at(Some(wait.start_ns))),
+            cgroup: 0,
         };
         let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
         total.chains.add(who, &[Owner::NoSample.mark()], weight);
@@ -270,6 +271,7 @@ impl<'s, 't> Worker<'s, 't> {
             name,
             version: space.version,
             block: self.shared.blocks.map_or(0, |blocks| blocks.at(sample.time)),
+            cgroup: sample.cgroup.unwrap_or(0),
         };
         Some((sample, who))
     }

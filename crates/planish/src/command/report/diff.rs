@@ -1,6 +1,6 @@
 //! `planish report diff`.
 
-use super::filter::{Seconds, seconds};
+use super::filter::{NO_CGROUPS, Seconds, seconds};
 use super::recording::{Detail, Part, Shown, open};
 use crate::cli::{Choice, FINE, Format, Global, NEGATIVE};
 use crate::command::percent::percent_of_all;
@@ -20,8 +20,18 @@ const BY: Choice<Rows> = Choice(&[
         "Functions, in whatever library; clones with their function",
     ),
     ("library", Rows::Of(By::Library), "Programs, shared libraries, the kernel and its modules"),
+    (
+        "line",
+        Rows::Of(By::Line),
+        "Source lines, of inlined functions too; functions where none is known",
+    ),
     ("thread", Rows::Of(By::Thread), "Threads, by their names"),
     ("process", Rows::Of(By::Process), "Processes, by the names of their main threads"),
+    (
+        "cgroup",
+        Rows::Of(By::Cgroup),
+        "Control groups, if samples tell them (perf record --all-cgroups)",
+    ),
     ("stack", Rows::Stack, "Call paths"),
     ("wait", Rows::Wait, "Kinds of waits and the call paths that waited, of all time of threads"),
 ]);
@@ -85,6 +95,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     let detail = Detail {
         blocks: (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS),
         inlined: matches!(by, Rows::Of(By::Function) | Rows::Stack | Rows::Wait),
+        lines: by == Rows::Of(By::Line),
         ..Detail::default()
     };
     let (old_time, new_time) = args.times(global)?;
@@ -95,6 +106,10 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
         paths.iter().map(one).collect()
     };
     let (old, new) = (read(&old, old_time)?, read(&new, new_time)?);
+    let ungrouped = old.iter().chain(&new).find(|(_, recorded)| recorded.cgroups.is_empty());
+    if let Some((path, _)) = ungrouped.filter(|_| by == Rows::Of(By::Cgroup)) {
+        bail!("{}: {NO_CGROUPS}", path.display());
+    }
     let asked = diff::Asked {
         by,
         total: args.total,

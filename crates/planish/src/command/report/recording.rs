@@ -8,6 +8,7 @@ use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
+use calltrees::rows::By;
 use calltrees::{Blocks, KernelSymbols, Options, Recorded, Session, times};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
@@ -72,6 +73,15 @@ pub struct Detail {
     pub inlined: bool,
     /// Whether the samples are gone over once more.
     pub again: bool,
+    /// The line of their source.
+    pub lines: bool,
+}
+
+impl Detail {
+    /// What rows need.
+    pub fn of(by: By) -> Detail {
+        Detail { lines: by == By::Line, ..Detail::default() }
+    }
 }
 
 /// Opens a recording.
@@ -87,7 +97,12 @@ pub fn open(path: &Path) -> anyhow::Result<Input> {
 impl Recording {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
-        self.part.read(&self.input, &open(&self.input)?, Detail::default(), global)
+        self.read_with(Detail::default(), global)
+    }
+
+    /// Reads the recording, with what rows need.
+    pub fn read_with(&self, detail: Detail, global: &Global) -> anyhow::Result<Recorded> {
+        self.part.read(&self.input, &open(&self.input)?, detail, global)
     }
 
     /// Reads the recording, and what it says of itself.
@@ -170,7 +185,9 @@ impl Part {
             open: &|wanted| finder.open(wanted),
             map: &|pid| maps.open(pid),
             kernel: kernel.as_ref(),
-            inlined: Some(finder.debug()).filter(|_| self.inlined || detail.inlined),
+            inlined: Some(finder.debug())
+                .filter(|_| self.inlined || detail.inlined || detail.lines),
+            lines: detail.lines,
             addresses: detail.addresses,
             keep: &keep,
             blocks,

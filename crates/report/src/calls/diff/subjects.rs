@@ -7,7 +7,7 @@
 use super::names::lasting;
 use super::table::{BETWEEN, IN, Key, Unit};
 use calltrees::rows::{By, sampled_events};
-use calltrees::{Function, Known, LibraryId, Recorded, Stack, Thread};
+use calltrees::{Cgroup, Function, Known, LibraryId, Recorded, Stack, Thread};
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
@@ -44,7 +44,8 @@ impl Plan {
         inlined: bool,
         percent: f64,
     ) -> Plan {
-        let apart = Apart::of(units, inlined);
+        // A line is one wherever it was inlined.
+        let apart = Apart::of(units, inlined || rows == Rows::Of(By::Line));
         let mut plan = Plan { rows, total, apart, chosen: FxHashSet::default(), left_out: 0 };
         if matches!(rows, Rows::Stack | Rows::Wait) {
             plan.choose(units, percent);
@@ -181,6 +182,11 @@ impl<'s> Subjects<'s> {
             Rows::Of(By::Thread | By::Process) => {
                 told(&mut std::iter::once(stack.thread as usize));
             }
+            Rows::Of(By::Cgroup) => {
+                // What has no group stands behind them all.
+                let behind = self.recorded.cgroups.len();
+                told(&mut std::iter::once(stack.cgroup.map_or(behind, |index| index as usize)));
+            }
             Rows::Of(_) => told(&mut self.functions(stack).take(most)),
             Rows::Stack => self.whole_path(stack, &mut each),
             Rows::Wait => {
@@ -239,8 +245,16 @@ fn names(recorded: &Recorded, by: By) -> Vec<(Key, String)> {
         let main = recorded.threads.iter().find(|thread| (thread.pid, thread.tid) == (pid, pid));
         main.map_or(name, |main| &main.name).to_owned()
     };
+    let names = &recorded.names;
+    let line = |one: &Function| match one.line {
+        Some(line) => alone(&format!("{}:{}", names.source(line), line.number)),
+        None => function(one),
+    };
+    let cgroup = |group: &Cgroup| alone(group.path.as_deref().unwrap_or_default());
     match by {
         By::Function => functions.map(function).collect(),
+        By::Line => functions.map(line).collect(),
+        By::Cgroup => recorded.cgroups.iter().map(cgroup).chain([alone("")]).collect(),
         By::Library => functions.map(|function| alone(library(function.library))).collect(),
         By::Thread => recorded.threads.iter().map(|thread| alone(&thread.name)).collect(),
         By::Process => {

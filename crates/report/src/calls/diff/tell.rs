@@ -2,7 +2,6 @@
 
 use super::table::BETWEEN;
 use super::{Diff, Difference, ENOUGH_RECORDINGS, Moved, Rows, Unit};
-use calltrees::rows::By;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -21,10 +20,7 @@ fn word(moved: Moved) -> &'static str {
 
 fn noun(by: Rows) -> &'static str {
     match by {
-        Rows::Of(By::Function) => "function",
-        Rows::Of(By::Library) => "library",
-        Rows::Of(By::Thread) => "thread",
-        Rows::Of(By::Process) => "process",
+        Rows::Of(by) => crate::calls::hot::noun(by),
         Rows::Stack => "stack",
         Rows::Wait => "wait",
     }

@@ -190,6 +190,7 @@ fn with_paths(random: &mut Random, samples: u32, planted: Planted) -> Recorded {
         name: format!("function{number}"),
         library: LibraryId(0),
         known: Known::Symbol,
+        line: None,
     };
     let library = Library { path: "/bin/app".to_owned(), build_id: None, problem: None };
     let names = Names::of((0..PATHS / 2).map(function).collect(), vec![library]);
@@ -240,12 +241,13 @@ fn with_paths(random: &mut Random, samples: u32, planted: Planted) -> Recorded {
     }
     let stack = |((event, block, number), weight): ((u32, u32, u32), Weight)| {
         let functions = path(number);
-        Stack { event, thread: 0, block, functions, at: None, weight }
+        Stack { event, thread: 0, block, cgroup: None, functions, at: None, weight }
     };
     let thread = Thread { pid: 1, tid: 1, name: "app".to_owned() };
     Recorded {
         events,
         threads: vec![thread],
+        cgroups: Vec::new(),
         names,
         stacks: sums.into_iter().map(stack).collect(),
         span_ns: 1_000_000_000,

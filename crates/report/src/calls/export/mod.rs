@@ -10,7 +10,7 @@ pub use pprof::pprof;
 pub use script::script;
 
 use super::demangled;
-use calltrees::{Frame, FunctionId, Known, PlaceId, Recorded, Session, Thread};
+use calltrees::{Distinct, FunctionId, Known, Recorded, Session, Thread, Timed};
 use flate2::{Compression, GzBuilder};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -21,13 +21,21 @@ use std::io::{self, Write};
 pub struct Named {
     /// Of threads of this name.
     pub comm: Option<String>,
+    /// Of one of these control groups, by number.
+    pub cgroups: Option<BTreeSet<u64>>,
     /// With one of these functions on their stack.
     pub through: Option<BTreeSet<FunctionId>>,
 }
 
 impl Named {
-    fn keeps(&self, thread: &Thread, mut functions: impl Iterator<Item = FunctionId>) -> bool {
+    fn keeps(
+        &self,
+        thread: &Thread,
+        cgroup: u64,
+        mut functions: impl Iterator<Item = FunctionId>,
+    ) -> bool {
         self.comm.as_ref().is_none_or(|comm| *comm == thread.name)
+            && self.cgroups.as_ref().is_none_or(|groups| groups.contains(&cgroup))
             && self.through.as_ref().is_none_or(|through| functions.any(|id| through.contains(&id)))
     }
 }
@@ -50,13 +58,18 @@ impl<'e> Export<'e> {
         self.recorded.threads.get(index as usize)
     }
 
-    fn keeps(&self, thread: &Thread, places: impl Iterator<Item = PlaceId>) -> bool {
-        let functions = places.flat_map(|place| self.session.functions(place)).copied();
-        self.named.keeps(thread, functions)
+    /// Whether a distinct stack counts.
+    fn keeps(&self, thread: &Thread, stack: &Distinct<'_>) -> bool {
+        let places = stack.places.iter();
+        let functions = places.flat_map(|place| self.session.functions(*place)).copied();
+        self.named.keeps(thread, stack.cgroup, functions)
     }
 
-    fn keeps_frames(&self, thread: &Thread, frames: &[Frame]) -> bool {
-        self.keeps(thread, frames.iter().filter_map(|frame| frame.place))
+    /// Whether a sample counts.
+    fn keeps_sample(&self, thread: &Thread, sample: &Timed<'_>) -> bool {
+        let places = sample.frames.iter().filter_map(|frame| frame.place);
+        let functions = places.flat_map(|place| self.session.functions(place)).copied();
+        self.named.keeps(thread, sample.cgroup, functions)
     }
 
     /// A function's name as people read it, on one line; none where it has only an address.

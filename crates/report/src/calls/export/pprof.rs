@@ -112,7 +112,7 @@ fn stacks<'p>(export: &Export<'p>, types: &[Type]) -> Stacks<'p> {
     for stack in export.session.distinct() {
         let Some(column) = types.iter().position(|one| one.event == stack.event) else { continue };
         let Some(thread) = export.thread(stack.thread) else { continue };
-        if !export.keeps(thread, stack.places.iter().copied()) {
+        if !export.keeps(thread, &stack) {
             continue;
         }
         let values = stacks.entry((stack.thread, stack.places)).or_default();

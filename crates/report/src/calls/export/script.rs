@@ -50,7 +50,7 @@ impl<'s, 'e> Script<'s, 'e> {
     /// Whether the sample counts.
     fn sample(&mut self, sample: &Timed<'_>) -> Result<bool, Error> {
         let Some(thread) = self.export.thread(sample.thread) else { return Ok(false) };
-        if !self.export.keeps_frames(thread, sample.frames) {
+        if !self.export.keeps_sample(thread, sample) {
             return Ok(false);
         }
         let out = &mut self.out;

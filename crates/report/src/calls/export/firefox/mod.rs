@@ -52,8 +52,7 @@ pub fn firefox(
         '_,
     >| {
         let Some(thread) = export.thread(sample.thread) else { return Ok(()) };
-        if (sample.event != event && sample.wait.is_none())
-            || !export.keeps_frames(thread, sample.frames)
+        if (sample.event != event && sample.wait.is_none()) || !export.keeps_sample(thread, sample)
         {
             return Ok(());
         }
@@ -186,7 +185,7 @@ impl<'b, 'e> Building<'b, 'e> {
             };
             // What has no sample goes through no function.
             let Some(thread) = threads.get(index as usize) else { continue };
-            if sampled.is_none() && !named.keeps(thread, std::iter::empty()) {
+            if sampled.is_none() && !named.keeps(thread, 0, std::iter::empty()) {
                 continue;
             }
             let Some(handle) = self.threads.get(index as usize).copied() else { continue };
