@@ -78,6 +78,9 @@ fn a_function_that_does_more_is_named_and_a_program_against_itself_names_none() 
     let moved = diff("one.data", "three.data", 1);
     assert_eq!((&moved["schema"], &moved["version"]), (&"planish-report-diff".into(), &2.into()));
     assert_eq!(verdicts(&moved, "more"), ["grown"], "{moved}");
+    let words = ["one.data", "three.data", "--by", "line"];
+    let lines = verdicts(&compared(dir.path(), &words, 1), "more");
+    assert!(lines.iter().all(|line| line.contains("grown.c:")) && !lines.is_empty(), "{lines:?}");
     let still = diff("one.data", "two.data", 0);
     assert!(verdicts(&still, "more").is_empty() && verdicts(&still, "less").is_empty(), "{still}");
 }

@@ -4,7 +4,8 @@ use super::*;
 use calltrees::rows::By;
 use calltrees::switching::Reason;
 use calltrees::{
-    Event, Function, FunctionId, Known, Library, LibraryId, Names, Stack, Thread, Weight,
+    Event, Function, FunctionId, Known, Library, LibraryId, Line, Names, SourceId, Stack, Thread,
+    Weight,
 };
 use random::Random;
 use std::collections::BTreeMap;
@@ -190,7 +191,7 @@ fn with_paths(random: &mut Random, samples: u32, planted: Planted) -> Recorded {
         name: format!("function{number}"),
         library: LibraryId(0),
         known: Known::Symbol,
-        line: None,
+        line: Some(Line { file: SourceId(0), number: number + 1 }),
     };
     let library = Library { path: "/bin/app".to_owned(), build_id: None, problem: None };
     let names = Names::of((0..PATHS / 2).map(function).collect(), vec![library]);
@@ -263,8 +264,9 @@ fn of_recorded(old: &Recorded, new: &Recorded, by: Rows) -> Diff {
 }
 
 #[test]
-fn of_a_thousand_diffs_by_stack_or_wait_at_most_one_in_twenty_claims_something() {
-    for (name, by) in [("stack", Rows::Stack), ("wait", Rows::Wait)] {
+fn of_a_thousand_diffs_by_line_stack_or_wait_at_most_one_in_twenty_claims_something() {
+    let line = Rows::Of(By::Line);
+    for (name, by) in [("line", line), ("stack", Rows::Stack), ("wait", Rows::Wait)] {
         let mut random = Random::new(20_261_125);
         let wrong = (0..1000)
             .filter(|_| {
@@ -278,19 +280,21 @@ fn of_a_thousand_diffs_by_stack_or_wait_at_most_one_in_twenty_claims_something()
 }
 
 #[test]
-fn a_stack_of_two_per_cent_and_a_new_wait_are_found_and_named() {
+fn a_line_or_stack_of_two_per_cent_and_a_new_wait_are_found_and_named() {
     let planted = Planted { path: 0.02, waits: 0.9 };
-    for (name, by, path) in
-        [("stack", Rows::Stack, "function19"), ("wait", Rows::Wait, "wait: function19")]
-    {
+    for (name, by, row) in [
+        ("line", Rows::Of(By::Line), ":20"),
+        ("stack", Rows::Stack, "function19"),
+        ("wait", Rows::Wait, "wait: function19"),
+    ] {
         let mut random = Random::new(8);
         let found = (0..200)
             .filter(|_| {
                 let old = with_paths(&mut random, 10_240, Planted::default());
                 let new = with_paths(&mut random, 10_240, planted);
                 let diff = of_recorded(&old, &new, by);
-                let row = diff.rows.iter().find(|row| row.name == path);
-                row.is_some_and(|row| row.moved == Moved::More && row.frames == ["function19"])
+                let mut rows = diff.rows.iter().filter(|found| found.name == row);
+                rows.any(|row| row.moved == Moved::More)
             })
             .count();
         println!("{name}: {found} of 200");
