@@ -1,15 +1,16 @@
 //! `planish report diff`.
 
 use super::filter::{NO_CGROUPS, Seconds, seconds};
-use super::recording::{Detail, Part, Shown, open};
-use crate::cli::{Choice, FINE, Format, Global, NEGATIVE};
+use super::page::write;
+use super::recording::{Detail, Part, Shown, open, origin};
+use crate::cli::{Choice, FINE, Global, NEGATIVE};
 use crate::command::percent::percent_of_all;
 use crate::output;
 use anyhow::{Context as _, bail};
 use calltrees::rows::By;
 use calltrees::{Event, Recorded};
 use report::calls::diff::Rows;
-use report::calls::{self as tell, diff};
+use report::calls::{self as tell, Origin, diff};
 use std::path::{Path, PathBuf};
 
 /// What rows are about.
@@ -78,8 +79,24 @@ pub struct DiffArgs {
     #[command(flatten)]
     shown: Shown,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t)]
+    format: DiffFormat,
+    /// Write there instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// How a difference is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum DiffFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+    /// One page to look around in, of 5 MB at most: the verdicts, and the calls of both sides in
+    /// the colours of the difference
+    Html,
 }
 
 /// Runs `planish report diff`.
@@ -91,6 +108,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     if old.iter().chain(&new).filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("-: standard input holds one recording, read once; name files");
     }
+    output::refuse_inputs(args.output.as_deref(), old.iter().chain(&new).map(PathBuf::as_path))?;
     let by = args.by.unwrap_or(Rows::Of(By::Function));
     let detail = Detail {
         blocks: (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS),
@@ -101,13 +119,16 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     let (old_time, new_time) = args.times(global)?;
     let read = |paths: &[PathBuf], time: Option<Seconds>| -> anyhow::Result<Vec<Read>> {
         let part = args.part.within(time);
-        let one =
-            |path: &PathBuf| Ok((path.clone(), part.read(path, &open(path)?, detail, global)?));
+        let one = |path: &PathBuf| {
+            let input = open(path)?;
+            let recorded = part.read(path, &input, detail, global)?;
+            Ok((path.clone(), recorded, origin(path, &input)))
+        };
         paths.iter().map(one).collect()
     };
     let (old, new) = (read(&old, old_time)?, read(&new, new_time)?);
-    let ungrouped = old.iter().chain(&new).find(|(_, recorded)| recorded.cgroups.is_empty());
-    if let Some((path, _)) = ungrouped.filter(|_| by == Rows::Of(By::Cgroup)) {
+    let ungrouped = old.iter().chain(&new).find(|(_, recorded, _)| recorded.cgroups.is_empty());
+    if let Some((path, ..)) = ungrouped.filter(|_| by == Rows::Of(By::Cgroup)) {
         bail!("{}: {NO_CGROUPS}", path.display());
     }
     let asked = diff::Asked {
@@ -124,13 +145,20 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     };
     let (before, after) = (units(&old, event.as_ref())?, units(&new, event.as_ref())?);
     let found = diff::diff(&before, &after, asked).map_err(anyhow::Error::msg)?;
-    match args.format {
-        Format::Text => output::print(&diff::diff_text(&found))?,
-        Format::Json => output::print_json(&diff::diff_json(&found, &before, &after))?,
-    }
+    let text = match args.format {
+        DiffFormat::Text => diff::diff_text(&found),
+        DiffFormat::Json => {
+            let value = diff::diff_json(&found, &before, &after);
+            report::json(&(serde_json::to_string_pretty(&value)? + "\n")).into_owned()
+        }
+        DiffFormat::Html => {
+            tell::difference_page(&found, &side(&before, &old), &side(&after, &new))
+        }
+    };
+    write(&text, args.output.as_deref())?;
     if !global.quiet {
         diff::diff_notes(&found).iter().for_each(|note| eprintln!("note: {note}"));
-        for ((path, recorded), unit) in old.iter().chain(&new).zip(before.iter().chain(&after)) {
+        for ((path, recorded, _), unit) in old.iter().chain(&new).zip(before.iter().chain(&after)) {
             let notes = tell::notes(recorded, unit.event);
             notes.iter().for_each(|note| eprintln!("note: {}: {note}", path.display()));
         }
@@ -138,12 +166,17 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(if found.is_worse() { NEGATIVE } else { FINE })
 }
 
-type Read = (PathBuf, Recorded);
+fn side<'r>(units: &[diff::Unit<'r>], read: &[Read]) -> Vec<(diff::Unit<'r>, Origin)> {
+    units.iter().copied().zip(read.iter().map(|(.., origin)| origin.clone())).collect()
+}
+
+/// A recording with its path and what it says of itself.
+type Read = (PathBuf, Recorded, Origin);
 
 /// The event to compare: the one that is named, else that with most samples, which must be one.
 fn event(old: &[Read], new: &[Read], name: Option<&str>) -> anyhow::Result<Event> {
     let mut first: Option<(&Path, Event)> = None;
-    for (path, recorded) in old.iter().chain(new) {
+    for (path, recorded, _) in old.iter().chain(new) {
         let index = tell::event_of(recorded, name)
             .map_err(anyhow::Error::msg)
             .with_context(|| path.display().to_string())?;
@@ -165,7 +198,7 @@ fn event(old: &[Read], new: &[Read], name: Option<&str>) -> anyhow::Result<Event
 }
 
 fn units<'r>(side: &'r [Read], event: Option<&Event>) -> anyhow::Result<Vec<diff::Unit<'r>>> {
-    let unit = |(path, recorded): &'r Read| {
+    let unit = |(path, recorded, _): &'r Read| {
         let name = event.map(|event| event.name.as_str());
         let event = tell::event_of(recorded, name)
             .map_err(anyhow::Error::msg)

@@ -1,6 +1,6 @@
 //! `planish report export`.
 
-use super::recording::{Detail, Recording, open};
+use super::recording::{Detail, Recording, open, origin};
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context as _, bail};
@@ -49,7 +49,7 @@ pub fn run(args: &ExportArgs, global: &Global) -> anyhow::Result<u8> {
         bail!("a terminal shows no compressed bytes: name a file with -o");
     }
     let input = open(path)?;
-    let product = args.recording.origin(&input).command;
+    let product = origin(path, &input).command;
     let product = product.unwrap_or_else(|| path.display().to_string());
     let part = &args.recording.part;
     let detail = Detail { again: matches!(args.to, To::Firefox | To::Script), ..Detail::default() };

@@ -1,6 +1,7 @@
 //! `planish report lines`: one function by source line and instruction.
 
-use super::recording::{Detail, Source, open};
+use super::filter::FilterArgs;
+use super::recording::{Detail, Recording, Source, open};
 use super::sources::SourceFinder;
 use super::symbols::Finder;
 use crate::cli::{FINE, Format, Global};
@@ -8,7 +9,7 @@ use crate::output::{self, Stream};
 use address_spaces::{MappedFile, Side};
 use annotate::{Part, Request, annotate, parts};
 use anyhow::{Context as _, anyhow};
-use calltrees::{FunctionId, Recorded, Site, Wanted, Weight, sites};
+use calltrees::{FunctionId, Known, LibraryId, Recorded, Site, Wanted, Weight, sites};
 use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use image::debug::DebugInfo;
@@ -16,7 +17,8 @@ use image::{Image, blocks};
 use perfdata::{Input, sample_type};
 use report::calls::Selected;
 use report::calls::lines::{self as tell, FunctionLines};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Show one function by source line and instruction: what was sampled at each and, from branch
@@ -62,47 +64,9 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     let (function, _) = found.first().copied().ok_or_else(|| anyhow!("no function"))?;
     let image = image_of(&recorded, function, &finder).with_context(named)?;
     let part = part_of(&recorded, &image, function, &sites, &mut notes).with_context(named)?;
-    let stacks = stacks(args, &input, &image, &mut notes, global);
-    let debug = DebugInfo::load(&image, finder.debug());
-    if let Err(error) = &debug {
-        notes.push(format!("debug information: {error}"));
-    }
-    let blocks = match blocks::are_there(&image).then(|| blocks::read(&image)) {
-        Some(Ok(blocks)) => blocks,
-        Some(Err(error)) => {
-            notes.push(format!("map of blocks: {error}"));
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
-    let counted =
-        stacks.as_ref().and_then(|stacks| stacks.of(&image, &args.source.recording.input).ok());
-    let mut annotated = annotate(&Request {
-        image: &image,
-        code: part.code.clone(),
-        samples: &part.samples,
-        counts: counted,
-        debug: debug.as_ref().ok(),
-        blocks: &blocks,
-        threads: global.threads(),
-    });
-    // Of a kernel module, only names are known and no addresses in its file.
+    let file = File::load(&image, recording, &input, &finder, global);
     let lost = lost(&sites, function);
-    annotated.unplaced.add(lost);
-    let mut own = part.weight;
-    own.add(lost);
-    let mut told = FunctionLines {
-        selected,
-        function,
-        code: part.code,
-        own,
-        executed: annotated.instructions.iter().filter_map(|one| one.count).map(|n| n as f64).sum(),
-        annotated,
-        sources: Vec::new(),
-        stacks: stacks.map(|stacks| stacks.counts.ledger),
-        all: args.all,
-        notes,
-    };
+    let mut told = file.told((selected, function), (part, lost), args.all, notes, global);
     let sources =
         SourceFinder::new(&args.sources, args.source.recording.part.symbols.sysroot.as_deref());
     told.sources = sources.read_all(&told.annotated.files, &told.wanted());
@@ -115,6 +79,133 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         tell::lines_notes(&told).iter().for_each(|note| eprintln!("note: {note}"));
     }
     Ok(FINE)
+}
+
+/// A file, and what is known of its code.
+struct File<'i> {
+    image: &'i Arc<Image>,
+    debug: Option<DebugInfo<'i>>,
+    blocks: Vec<image::blocks::FunctionBlocks>,
+    stacks: Option<Aggregated>,
+    recording: PathBuf,
+    notes: Vec<String>,
+}
+
+impl<'i> File<'i> {
+    fn load(
+        image: &'i Arc<Image>,
+        recording: &Recording,
+        input: &Input,
+        finder: &Finder,
+        global: &Global,
+    ) -> File<'i> {
+        let mut notes = Vec::new();
+        let filter = &recording.part.filter;
+        let stacks = stacks((&recording.input, filter), input, image, &mut notes, global);
+        let debug = DebugInfo::load(image, finder.debug());
+        let debug = debug.map_err(|error| notes.push(format!("debug information: {error}"))).ok();
+        let blocks = match blocks::are_there(image).then(|| blocks::read(image)) {
+            Some(Ok(blocks)) => blocks,
+            Some(Err(error)) => {
+                notes.push(format!("map of blocks: {error}"));
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        File { image, debug, blocks, stacks, recording: recording.input.clone(), notes }
+    }
+
+    /// A function of it. `lost` are samples of which no address is known.
+    fn told<'r>(
+        &self,
+        (selected, function): (Selected<'r>, FunctionId),
+        (part, lost): (Part, Weight),
+        all: bool,
+        mut notes: Vec<String>,
+        global: &Global,
+    ) -> FunctionLines<'r> {
+        notes.extend(self.notes.iter().cloned());
+        let stacks = self.stacks.as_ref();
+        let mut annotated = annotate(&Request {
+            image: self.image,
+            code: part.code.clone(),
+            samples: &part.samples,
+            counts: stacks.and_then(|stacks| stacks.of(self.image, &self.recording).ok()),
+            debug: self.debug.as_ref(),
+            blocks: &self.blocks,
+            threads: global.threads(),
+        });
+        // Of a kernel module, only names are known and no addresses in its file.
+        annotated.unplaced.add(lost);
+        let mut own = part.weight;
+        own.add(lost);
+        let counts = annotated.instructions.iter().filter_map(|one| one.count);
+        FunctionLines {
+            selected,
+            function,
+            code: part.code,
+            own,
+            executed: counts.map(|count| count as f64).sum(),
+            annotated,
+            sources: Vec::new(),
+            stacks: stacks.map(|stacks| stacks.counts.ledger.clone()),
+            all,
+            notes,
+        }
+    }
+}
+
+/// The functions that weigh most by themselves and whose files are at hand, at most `count`: for a
+/// page, which says nothing of the others.
+pub fn heaviest<'r>(
+    recording: &Recording,
+    input: &Input,
+    selected: &Selected<'r>,
+    directories: &[PathBuf],
+    count: usize,
+    global: &Global,
+) -> Vec<FunctionLines<'r>> {
+    /// What weighs less of the whole is not worth the room.
+    const LEAST_PERCENT: f64 = 0.5;
+    let recorded = selected.recorded;
+    let sites = sites(recorded, selected.event);
+    let mut own: BTreeMap<FunctionId, Weight> = BTreeMap::new();
+    sites.iter().for_each(|site| own.entry(site.function).or_default().add(site.weight));
+    let whole: u64 = own.values().map(|weight| weight.period).fold(0, u64::saturating_add);
+    let heavy = |weight: &Weight| 100.0 * weight.period as f64 >= LEAST_PERCENT * whole as f64;
+    let named =
+        |id: FunctionId| recorded.names.function(id).is_some_and(|f| f.known == Known::Symbol);
+    own.retain(|id, weight| heavy(weight) && named(*id));
+    let mut order: Vec<(FunctionId, Weight)> = own.into_iter().collect();
+    order.sort_by_key(|(id, weight)| (std::cmp::Reverse(weight.period), *id));
+    let finder = Finder::new(&recording.part.symbols, input);
+    let sources = SourceFinder::new(directories, recording.part.symbols.sysroot.as_deref());
+    let library = |function: FunctionId| recorded.names.function(function).map(|f| f.library);
+    let mut images: BTreeMap<LibraryId, Option<Arc<Image>>> = BTreeMap::new();
+    // Those beyond are there for functions whose code cannot be shown.
+    for (function, _) in order.iter().take(2 * count) {
+        let Some(of) = library(*function) else { continue };
+        images.entry(of).or_insert_with(|| image_of(recorded, *function, &finder).ok());
+    }
+    let mut files: BTreeMap<LibraryId, File<'_>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (function, _) in order {
+        if all.len() >= count {
+            break;
+        }
+        let Some(library) = library(function) else { continue };
+        let Some(image) = images.get(&library).and_then(Option::as_ref) else { continue };
+        let load = || File::load(image, recording, input, &finder, global);
+        let file = files.entry(library).or_insert_with(load);
+        let mut notes = Vec::new();
+        let part = part_of(recorded, image, function, &sites, &mut notes);
+        let Ok(part) = part else { continue };
+        let lost = lost(&sites, function);
+        let mut told = file.told((*selected, function), (part, lost), true, notes, global);
+        told.sources = sources.read_all(&told.annotated.files, &told.wanted_by_page());
+        all.push(told);
+    }
+    all
 }
 
 /// Functions of the same name that are not shown.
@@ -197,7 +288,7 @@ fn lost(sites: &[Site], function: FunctionId) -> Weight {
 
 /// What branch stacks say of an image; none where the recording has none.
 fn stacks(
-    args: &LinesArgs,
+    (path, filter): (&Path, &FilterArgs),
     input: &Input,
     image: &Arc<Image>,
     notes: &mut Vec<String>,
@@ -211,7 +302,6 @@ fn stacks(
         );
         return None;
     }
-    let filter = &args.source.recording.part.filter;
     let narrow = filter.tid.is_some()
         || filter.comm.is_some()
         || filter.cgroup.is_some()
@@ -232,7 +322,7 @@ fn stacks(
         paths: true,
     };
     let images = [Arc::clone(image)];
-    match aggregate(&args.source.recording.input, input, &images, options, &|_| ()) {
+    match aggregate(path, input, &images, options, &|_| ()) {
         Ok(found) => {
             notes.extend(found.notes.iter().map(|note| format!("branch stacks: {note}")));
             Some(found)

@@ -6,6 +6,7 @@ mod export;
 mod filter;
 mod finished;
 mod lines;
+mod page;
 mod recording;
 mod run_time;
 mod sources;

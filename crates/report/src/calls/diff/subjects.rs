@@ -229,7 +229,7 @@ pub(super) fn clock(recorded: &Recorded) -> Option<u32> {
 }
 
 /// The row of each function or thread, and the name it has in this recording.
-fn names(recorded: &Recorded, by: By) -> Vec<(Key, String)> {
+pub(super) fn names(recorded: &Recorded, by: By) -> Vec<(Key, String)> {
     let alone = |name: &str| ((name.to_owned(), String::new()), name.to_owned());
     let functions = recorded.names.functions().iter();
     let library = |id: LibraryId| {

@@ -1,8 +1,9 @@
 //! What does each row weigh in each block of each recording?
 
-use super::subjects::{Plan, Subjects};
+use super::subjects::{self, Plan, Subjects};
 use crate::calls::demangled;
 use calltrees::Recorded;
+use calltrees::rows::By;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A recording of one side, and its event.
@@ -15,7 +16,7 @@ pub struct Unit<'r> {
 }
 
 /// What a row is of: its lasting name, and for what has no name, where it lies.
-pub(super) type Key = (String, String);
+pub(crate) type Key = (String, String);
 
 /// Stands between the functions of a stack in the key of its row, and behind the kind of a wait.
 pub(super) const BETWEEN: char = '\u{1f}';
@@ -99,8 +100,13 @@ pub(super) fn frames(key: &Key) -> Vec<String> {
 /// Stands between a missing name and its library in the key of a stack.
 pub(super) const IN: char = '\u{1e}';
 
+/// The row of each function of a recording.
+pub(crate) fn rows_of_functions(recorded: &Recorded) -> Vec<Key> {
+    subjects::names(recorded, By::Function).into_iter().map(|(key, _)| key).collect()
+}
+
 /// A row's name, as people read it.
-pub(super) fn shown(key: &Key) -> String {
+pub(crate) fn shown(key: &Key) -> String {
     match key {
         (name, _) if name.contains(BETWEEN) => {
             let frames: Vec<String> = frames(key).into_iter().rev().collect();
