@@ -10,6 +10,7 @@ use crate::marks;
 use crate::names::{FunctionId, Names};
 use crate::naming::{PlaceId, Places};
 use crate::perf_map::MapOpener;
+use crate::session::Session;
 use crate::sideband::{self, ThreadNames};
 use crate::switching::{self, Reason, Switching};
 use crate::times::Blocks;
@@ -171,6 +172,20 @@ impl Recorded {
 /// # Errors
 /// Where the recording cannot be read or holds no sample.
 pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorded, Error> {
+    read_then(path, input, options, |recorded, _| recorded)
+}
+
+/// As [`read`]; `then` gets what was read, and may go over the samples once more, each with its
+/// time and its stack.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_then<R>(
+    path: &Path,
+    input: &Input,
+    options: &Options<'_>,
+    then: impl FnOnce(Recorded, &Session<'_>) -> R,
+) -> Result<R, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = Clock::of(input);
     let side = sideband::read(input, options.threads, clock).map_err(fault)?;
@@ -207,10 +222,10 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         branch_callers: options.branch_callers,
         keep: options.keep,
         at_switches,
-        switching: switching.as_ref(),
         blocks: options.blocks,
     };
-    let counted = workers::count(&shared, options.threads, options.progress).map_err(fault)?;
+    let counted = workers::count(&shared, switching.as_ref(), options.threads, options.progress)
+        .map_err(fault)?;
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
     let mut places = Places::new(&files, kernel_space, options.map, &dumps);
     let chains = placed(&counted, &timeline, &mut places);
@@ -222,7 +237,9 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     let (functions, of_places) = places.name(kernel, asked);
     let address = |place: PlaceId| places.address(place).filter(|_| options.addresses);
     let cgroups = cgroups(&chains, side.cgroups);
-    let (threads, stacks) = stacks(&chains, &of_places, &names.into_names(), &cgroups, address);
+    let numbers = thread_numbers(&chains);
+    let threads = named_threads(&chains, &numbers, names.names());
+    let stacks = stacks(&chains, &of_places, &numbers, &cgroups, address);
     let (first, last) = counted.span.unwrap_or_default();
     let mut ledger = ledger(&counted);
     ledger.samples = side.samples;
@@ -231,7 +248,9 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     ledger.truncated_bytes = side.truncated_bytes;
     let own = |stack: &&Stack| (stack.event as usize) < sampled;
     ledger.used = stacks.iter().filter(own).map(|stack| stack.weight.samples).sum();
-    Ok(Recorded {
+    drop(counted);
+    let session = Session::new(path, &shared, &places, &of_places, &chains, &numbers);
+    let recorded = Recorded {
         events,
         threads,
         cgroups,
@@ -241,7 +260,8 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
         switching,
         ledger,
         remarks: places.remarks(),
-    })
+    };
+    Ok(then(recorded, &session))
 }
 
 fn ledger(counted: &Counted) -> Ledger {
@@ -260,14 +280,40 @@ fn ledger(counted: &Counted) -> Ledger {
 }
 
 /// A distinct chain whose addresses are places.
-struct Chain {
-    event: u32,
-    thread: (i32, i32, u32),
-    block: u32,
+pub(crate) struct Chain {
+    pub event: u32,
+    /// Process, thread and number of its name.
+    pub thread: (i32, i32, u32),
+    pub block: u32,
     /// Number of the control group; 0: none is known.
-    cgroup: u64,
-    places: Vec<PlaceId>,
-    weight: Weight,
+    pub cgroup: u64,
+    pub places: Vec<PlaceId>,
+    pub weight: Weight,
+}
+
+/// Numbers of threads, by process, thread and number of the name.
+pub(crate) type ThreadNumbers = FxHashMap<(i32, i32, u32), u32>;
+
+/// In the order in which the chains have them.
+fn thread_numbers(chains: &[Chain]) -> ThreadNumbers {
+    let mut numbers = ThreadNumbers::default();
+    for chain in chains {
+        let next = numbers.len() as u32;
+        numbers.entry(chain.thread).or_insert(next);
+    }
+    numbers
+}
+
+fn named_threads(chains: &[Chain], numbers: &ThreadNumbers, names: &[String]) -> Vec<Thread> {
+    let mut threads = Vec::with_capacity(numbers.len());
+    for &(pid, tid, name) in chains.iter().map(|chain| &chain.thread) {
+        // Each comes up first where its number is the next one.
+        if numbers.get(&(pid, tid, name)).is_some_and(|number| *number as usize == threads.len()) {
+            let name = names.get(name as usize).cloned().unwrap_or_default();
+            threads.push(Thread { pid, tid, name });
+        }
+    }
+    threads
 }
 
 fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Vec<Chain> {
@@ -297,20 +343,13 @@ type Key = (u32, u32, u32, Option<u32>, Box<[FunctionId]>, Option<ImageAddr>);
 fn stacks(
     chains: &[Chain],
     of_places: &[Vec<FunctionId>],
-    names: &[String],
+    numbers: &ThreadNumbers,
     cgroups: &[Cgroup],
     address: impl Fn(PlaceId) -> Option<ImageAddr>,
-) -> (Vec<Thread>, Vec<Stack>) {
-    let mut threads = Vec::new();
-    let mut numbers: FxHashMap<(i32, i32, u32), u32> = FxHashMap::default();
+) -> Vec<Stack> {
     let mut sums: FxHashMap<Key, Weight> = FxHashMap::default();
     for chain in chains {
-        let next = threads.len() as u32;
-        let thread = *numbers.entry(chain.thread).or_insert_with_key(|&(pid, tid, name)| {
-            let name = names.get(name as usize).cloned().unwrap_or_default();
-            threads.push(Thread { pid, tid, name });
-            next
-        });
+        let thread = numbers.get(&chain.thread).copied().unwrap_or_default();
         let functions = |place: &PlaceId| {
             of_places.get(place.index()).into_iter().flatten().copied().collect::<Vec<_>>()
         };
@@ -337,5 +376,5 @@ fn stacks(
         (stack.event, stack.thread, stack.block, stack.cgroup, stack.functions.clone(), stack.at)
     };
     stacks.sort_by_cached_key(key);
-    (threads, stacks)
+    stacks
 }

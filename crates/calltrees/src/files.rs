@@ -72,6 +72,18 @@ impl<'f> Files<'f> {
         slot.get_or_init(|| (self.open)(wanted)).as_ref().ok()
     }
 
+    /// The image of a file that was opened before.
+    pub(crate) fn opened(&self, file: FileId) -> Option<&Image> {
+        self.images.get(file.0 as usize)?.get()?.as_ref().ok()
+    }
+
+    /// Where an address lies in the file that is mapped there.
+    pub(crate) fn offset(&self, space: SpaceRef<'_>, address: RuntimeAddr) -> Option<FileOffset> {
+        let mapping = space.find(address)?;
+        let distance = address.0.saturating_sub(mapping.origin.0);
+        Some(FileOffset(distance.saturating_add(mapping.pgoff)))
+    }
+
     /// Files that were asked for and could not be opened, with the reasons.
     pub(crate) fn unusable(&self) -> impl Iterator<Item = (FileId, &str)> {
         (0u32..).zip(&self.images).filter_map(|(number, slot)| match slot.get() {

@@ -1,10 +1,11 @@
 //! Which functions were inlined at which places, and which source lines these are, by the debug
 //! information.
 
-use crate::names::{Line, SourceId};
+use crate::names::{LibraryId, Line, SourceId};
 use image::debug::{DebugInfo, SourceFrames};
 use image::{DebugSearch, Image, ImageAddr};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// What is asked of the debug information.
 #[derive(Clone, Copy)]
@@ -31,12 +32,23 @@ pub(crate) struct Inlining {
     places: FxHashMap<u32, Box<[Inner]>>,
     sources: Vec<String>,
     numbers: FxHashMap<String, SourceId>,
+    /// Those that have debug information.
+    libraries: BTreeSet<LibraryId>,
 }
 
 impl Inlining {
     /// Adds places of an image, given by number; their addresses are sorted.
-    pub(crate) fn add(&mut self, image: &Image, places: &[(ImageAddr, u32)], asked: Asked<'_>) {
+    pub(crate) fn add(
+        &mut self,
+        image: &Image,
+        library: LibraryId,
+        places: &[(ImageAddr, u32)],
+        asked: Asked<'_>,
+    ) {
         let Ok(debug) = DebugInfo::load(image, asked.search) else { return };
+        if !debug.is_empty() {
+            self.libraries.insert(library);
+        }
         let mut addresses: Vec<ImageAddr> = places.iter().map(|(at, _)| *at).collect();
         addresses.dedup();
         if asked.lines {
@@ -88,6 +100,11 @@ impl Inlining {
     /// The functions at a place.
     pub(crate) fn at(&self, place: u32) -> &[Inner] {
         self.places.get(&place).map_or(&[], |inner| inner)
+    }
+
+    /// The libraries of which it is known what was inlined in them.
+    pub(crate) fn libraries(&self) -> BTreeSet<LibraryId> {
+        self.libraries.clone()
     }
 
     /// The paths of the source files.

@@ -84,6 +84,13 @@ pub(crate) struct Step {
     pub code: u64,
 }
 
+/// The words of a chain that [`steps`] has a step for.
+pub(crate) fn addresses(words: &[u64]) -> impl Iterator<Item = u64> + '_ {
+    let is_step =
+        |word: &u64| Owner::instead_of_address(*word).is_some() || Owner::of_mark(*word).is_none();
+    words.iter().copied().filter(is_step)
+}
+
 /// The addresses of a chain, innermost first.
 pub(crate) fn steps(words: &[u64]) -> impl Iterator<Item = Step> + '_ {
     let mut owner = Owner::Process;

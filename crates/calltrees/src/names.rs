@@ -1,6 +1,7 @@
 //! The functions, libraries and source files of a recording, by number.
 
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Number of a function in [`Names`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +81,8 @@ pub struct Names {
     numbers: FxHashMap<Function, FunctionId>,
     libraries: Vec<Library>,
     sources: Vec<String>,
+    /// Those whose debug information was read.
+    inlining: BTreeSet<LibraryId>,
 }
 
 impl Names {
@@ -92,7 +95,7 @@ impl Names {
             numbers.get(&bare).copied().unwrap_or(FunctionId(own))
         };
         let whole = (0u32..).zip(&functions).map(whole).collect();
-        Names { whole, numbers, functions, libraries, sources: Vec::new() }
+        Names { whole, numbers, functions, libraries, ..Names::default() }
     }
 
     /// All functions, by number.
@@ -129,6 +132,15 @@ impl Names {
     /// The path of the source file that a line lies in.
     pub fn source(&self, line: Line) -> &str {
         self.sources.get(line.file.0 as usize).map_or("", String::as_str)
+    }
+
+    /// Whether it is known which functions were inlined in a library.
+    pub fn has_inlining(&self, library: LibraryId) -> bool {
+        self.inlining.contains(&library)
+    }
+
+    pub(crate) fn set_inlining(&mut self, libraries: BTreeSet<LibraryId>) {
+        self.inlining = libraries;
     }
 
     pub(crate) fn intern(&mut self, function: Function) -> FunctionId {

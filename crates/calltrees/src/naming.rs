@@ -15,13 +15,13 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Number of a place in [`Places`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PlaceId(u32);
+/// Number of a distinct place of code of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PlaceId(u32);
 
 impl PlaceId {
     /// Its position among all places.
-    pub(crate) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -40,6 +40,30 @@ enum Spot {
     Elsewhere(u64),
     Missing,
     NoSample,
+}
+
+/// By what places are known.
+fn key(pid: i32, space: SpaceRef<'_>, step: Step) -> (i32, u32, Step) {
+    // The kernel lies at the same place for all.
+    match step.owner {
+        Owner::Process => (pid, space.version, step),
+        _ => (KERNEL_PID, 0, step),
+    }
+}
+
+/// Whose code lies at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Of a program or library, or where nothing is known to be mapped.
+    User,
+    /// Made by a program while it ran.
+    Made,
+    /// The kernel's and its modules'.
+    Kernel,
+    /// A hypervisor's or a virtual machine's.
+    Elsewhere,
+    /// Nobody's: it stands for what the recording does not have.
+    Nobody,
 }
 
 /// The distinct places of a recording.
@@ -67,11 +91,7 @@ impl<'f> Places<'f> {
 
     /// The place of an address of a process.
     pub(crate) fn of(&mut self, pid: i32, space: SpaceRef<'_>, step: Step) -> PlaceId {
-        // The kernel lies at the same place for all.
-        let key = match step.owner {
-            Owner::Process => (pid, space.version, step),
-            _ => (KERNEL_PID, 0, step),
-        };
+        let key = key(pid, space, step);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
@@ -90,6 +110,22 @@ impl<'f> Places<'f> {
         });
         self.known.insert(key, id);
         id
+    }
+
+    /// The place that an address of a process was found to be.
+    pub(crate) fn known(&self, pid: i32, space: SpaceRef<'_>, step: Step) -> Option<PlaceId> {
+        self.known.get(&key(pid, space, step)).copied()
+    }
+
+    /// Whose code it is.
+    pub(crate) fn kind(&self, place: PlaceId) -> Kind {
+        match self.spots.get(place.index()) {
+            Some(Spot::Code(_) | Spot::Unmapped(_)) => Kind::User,
+            Some(Spot::Made(..)) => Kind::Made,
+            Some(Spot::Kernel(_)) => Kind::Kernel,
+            Some(Spot::Elsewhere(_)) => Kind::Elsewhere,
+            Some(Spot::Missing | Spot::NoSample) | None => Kind::Nobody,
+        }
     }
 
     /// Where a place lies in its image.
@@ -132,6 +168,7 @@ impl<'f> Places<'f> {
         naming.libraries();
         let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inlining.at(index));
         let functions = (0u32..).zip(&self.spots).map(of).collect();
+        naming.names.set_inlining(inlining.libraries());
         naming.names.set_sources(inlining.into_sources());
         (naming.names, functions)
     }
@@ -147,7 +184,9 @@ impl<'f> Places<'f> {
         let mut found = Inlining::default();
         for (file, mut places) in by_file {
             places.sort_unstable();
-            self.files.image(file).into_iter().for_each(|image| found.add(image, &places, asked));
+            if let Some(image) = self.files.image(file) {
+                found.add(image, LibraryId(file.0), &places, asked);
+            }
         }
         for (index, spot) in (0u32..).zip(&self.spots).filter(|_| asked.lines) {
             if let Spot::Dumped(_, word) = spot

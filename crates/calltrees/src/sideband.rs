@@ -167,8 +167,8 @@ impl ThreadNames {
     }
 
     /// All names, by number.
-    pub(crate) fn into_names(self) -> Vec<String> {
-        self.names
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
     }
 }
 

@@ -32,7 +32,6 @@ pub(crate) struct Shared<'t> {
     pub keep: &'t (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     /// The events that are taken at each switch.
     pub at_switches: Vec<bool>,
-    pub switching: Option<&'t Switching>,
     pub blocks: Option<Blocks>,
 }
 
@@ -41,6 +40,19 @@ impl Shared<'_> {
     pub(crate) fn off_cpu(&self, reason: Reason) -> u32 {
         let behind = Reason::ALL.iter().position(|one| *one == reason).unwrap_or(0);
         (self.input.attrs().len() + behind) as u32
+    }
+
+    /// Whether a sample was taken at a switch.
+    #[inline]
+    pub(crate) fn is_switch(&self, sample: &ChainSample<'_>) -> bool {
+        self.at_switches.get(sample.attr_index as usize).is_some_and(|is_it| *is_it)
+    }
+
+    /// What a sample weighs.
+    #[inline]
+    pub(crate) fn period(&self, sample: &ChainSample<'_>) -> u64 {
+        let usual = || self.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
+        sample.period.unwrap_or_else(usual)
     }
 }
 
@@ -88,6 +100,7 @@ impl Counted {
 /// Counts all samples; `progress` is told the bytes read.
 pub(crate) fn count(
     shared: &Shared<'_>,
+    switching: Option<&Switching>,
     threads: usize,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Counted, perfdata::Error> {
@@ -95,14 +108,7 @@ pub(crate) fn count(
     let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
     let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
     let work = |receive: Receiver<(u64, Chunk)>| {
-        let mut worker = Worker {
-            shared,
-            last: None,
-            words: Vec::new(),
-            unwinder: Unwinder::new(shared.files),
-            kinds: BranchKinds::new(shared.files),
-            out: Counted::default(),
-        };
+        let mut worker = Worker::new(shared, switching);
         for (position, chunk) in receive {
             worker.chunk(position, &chunk);
             // The readers may have stopped already; then nobody needs the buffer.
@@ -120,13 +126,13 @@ pub(crate) fn count(
     let mut parts = counted.into_iter();
     let mut total = parts.next().unwrap_or_default();
     parts.for_each(|part| total.merge(&part));
-    unsampled(shared, &mut total);
+    unsampled(shared, switching, &mut total);
     Ok(total)
 }
 
 /// Waits that no sample began have a stack that says so.
-fn unsampled(shared: &Shared<'_>, total: &mut Counted) {
-    let intervals = shared.switching.into_iter().flat_map(|switching| &switching.intervals);
+fn unsampled(shared: &Shared<'_>, switching: Option<&Switching>, total: &mut Counted) {
+    let intervals = switching.into_iter().flat_map(|switching| &switching.intervals);
     for interval in intervals.filter(|interval| interval.wait.sample_ns.is_none()) {
         let wait = interval.wait;
         let who = Who {
@@ -176,17 +182,30 @@ struct Last<'t> {
     holds: std::ops::Range<u64>,
 }
 
-struct Worker<'s, 't> {
+pub(crate) struct Worker<'s, 't> {
     shared: &'s Shared<'t>,
+    switching: Option<&'s Switching>,
     last: Option<Last<'t>>,
     /// The chain of the present sample.
-    words: Vec<u64>,
+    pub words: Vec<u64>,
     unwinder: Unwinder<'t>,
     kinds: BranchKinds<'t>,
     out: Counted,
 }
 
-impl<'t> Worker<'_, 't> {
+impl<'s, 't> Worker<'s, 't> {
+    pub(crate) fn new(shared: &'s Shared<'t>, switching: Option<&'s Switching>) -> Worker<'s, 't> {
+        Worker {
+            shared,
+            switching,
+            last: None,
+            words: Vec::new(),
+            unwinder: Unwinder::new(shared.files),
+            kinds: BranchKinds::new(shared.files),
+            out: Counted::default(),
+        }
+    }
+
     fn chunk(&mut self, position: u64, chunk: &Chunk) {
         for raw in raw_records(&chunk.bytes, chunk.offset, self.shared.input.endian()) {
             if raw.kind == perfdata::kind::SAMPLE {
@@ -197,6 +216,23 @@ impl<'t> Worker<'_, 't> {
 
     #[inline]
     fn sample(&mut self, position: u64, raw: &RawRecord<'_>) {
+        let Some((sample, who)) = self.stack_of(position, raw) else { return };
+        let weight = Weight::one(self.shared.period(&sample));
+        self.out.without_chain += u64::from(self.words.len() <= 2);
+        self.out.chains.add(who, &self.words, weight);
+        if self.shared.is_switch(&sample) {
+            self.wait(who, &sample);
+        }
+    }
+
+    /// Puts the stack of a sample into `words`, with marks, and says whose it is; none where it does
+    /// not count.
+    #[inline]
+    pub(crate) fn stack_of<'r>(
+        &mut self,
+        position: u64,
+        raw: &RawRecord<'r>,
+    ) -> Option<(ChainSample<'r>, Who)> {
         let layouts = self.shared.input.layouts();
         let parsed = layouts.for_sample(raw.body).and_then(|layout| {
             let sample = layout.chain(raw)?;
@@ -204,11 +240,11 @@ impl<'t> Worker<'_, 't> {
         });
         let Ok((sample, layout)) = parsed else {
             self.out.malformed += 1;
-            return;
+            return None;
         };
         if !(self.shared.keep)(&sample) {
             self.out.filtered += 1;
-            return;
+            return None;
         }
         let time = match self.shared.clock {
             Clock::Time => sample.time.unwrap_or(0),
@@ -218,7 +254,7 @@ impl<'t> Worker<'_, 't> {
         let (space, name, dump) = self.context(sample.pid, sample.tid, time);
         if !self.chain(&sample) {
             self.out.without_address += 1;
-            return;
+            return None;
         }
         let code = (sample.pid, space);
         if let Some(frames) = self.branch_callers(layout, raw, code) {
@@ -230,7 +266,7 @@ impl<'t> Worker<'_, 't> {
                 }
                 Err(_) => {
                     self.out.malformed += 1;
-                    return;
+                    return None;
                 }
             }
         } else if sample.callchain.is_some() {
@@ -249,13 +285,7 @@ impl<'t> Worker<'_, 't> {
             block: self.shared.blocks.map_or(0, |blocks| blocks.at(sample.time)),
             cgroup: sample.cgroup.unwrap_or(0),
         };
-        let usual = self.shared.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
-        let weight = Weight::one(sample.period.unwrap_or(usual));
-        self.out.without_chain += u64::from(self.words.len() <= 2);
-        self.out.chains.add(who, &self.words, weight);
-        if self.is_switch(&sample) {
-            self.wait(who, &sample);
-        }
+        Some((sample, who))
     }
 
     /// Takes the callers of the user's part from the branch stack, if it is one of calls alone, or
@@ -296,14 +326,9 @@ impl<'t> Worker<'_, 't> {
         Some(Frames { cut, short_branches: cut, ..Frames::default() })
     }
 
-    #[inline]
-    fn is_switch(&self, sample: &ChainSample<'_>) -> bool {
-        self.shared.at_switches.get(sample.attr_index as usize).is_some_and(|is_it| *is_it)
-    }
-
     /// The wait that a sample began weighs as much as it was long.
     fn wait(&mut self, who: Who, sample: &ChainSample<'_>) {
-        let began = |time| self.shared.switching?.began_with(sample.tid, time);
+        let began = |time| self.switching?.began_with(sample.tid, time);
         if let Some(interval) = sample.time.and_then(began) {
             let wait = interval.wait;
             let who = Who { event: self.shared.off_cpu(wait.reason), ..who };

@@ -1,6 +1,7 @@
 //! How are call trees told? The JSON schemas stand in `docs/reference/report.md`.
 
 pub mod diff;
+pub mod export;
 mod graph;
 mod hot;
 pub mod lines;

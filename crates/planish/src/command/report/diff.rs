@@ -1,18 +1,43 @@
 //! `planish report diff`.
 
-use super::calls::BY;
+use super::filter::{NO_CGROUPS, Seconds, seconds};
 use super::page::write;
 use super::recording::{Detail, Part, Shown, open, origin};
-use crate::cli::{FINE, Global, NEGATIVE};
+use crate::cli::{Choice, FINE, Global, NEGATIVE};
 use crate::command::percent::percent_of_all;
 use crate::output;
 use anyhow::{Context as _, bail};
 use calltrees::rows::By;
 use calltrees::{Event, Recorded};
+use report::calls::diff::Rows;
 use report::calls::{self as tell, Origin, diff};
 use std::path::{Path, PathBuf};
 
-/// Show which functions moved beyond noise between recordings.
+/// What rows are about.
+const BY: Choice<Rows> = Choice(&[
+    (
+        "function",
+        Rows::Of(By::Function),
+        "Functions, in whatever library; clones with their function",
+    ),
+    ("library", Rows::Of(By::Library), "Programs, shared libraries, the kernel and its modules"),
+    (
+        "line",
+        Rows::Of(By::Line),
+        "Source lines, of inlined functions too; functions where none is known",
+    ),
+    ("thread", Rows::Of(By::Thread), "Threads, by their names"),
+    ("process", Rows::Of(By::Process), "Processes, by the names of their main threads"),
+    (
+        "cgroup",
+        Rows::Of(By::Cgroup),
+        "Control groups, if samples tell them (perf record --all-cgroups)",
+    ),
+    ("stack", Rows::Stack, "Call paths"),
+    ("wait", Rows::Wait, "Kinds of waits and the call paths that waited, of all time of threads"),
+]);
+
+/// Show what moved beyond noise between recordings: functions, call paths, waits.
 ///
 /// What is compared is the share of all samples. With at least 4 recordings on each side, the noise
 /// is what differs between recordings of one side; else it is that of blocks of time within each.
@@ -20,7 +45,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
     /// The recording before: a file, the directory form, or `-` for the pipe form
-    #[arg(value_name = "OLD", required_unless_present = "old", requires = "new_input")]
+    #[arg(value_name = "OLD", required_unless_present_any = ["old", "within"], requires = "new_input")]
     old_input: Option<PathBuf>,
     /// The recording after
     #[arg(value_name = "NEW")]
@@ -31,9 +56,18 @@ pub struct DiffArgs {
     /// A recording after; repeatable
     #[arg(long, value_name = "PERF.DATA", conflicts_with = "new_input", requires = "old")]
     new: Vec<PathBuf>,
+    /// One recording, whose first half is compared with its second one, or --old-time with --new-time
+    #[arg(long, value_name = "PERF.DATA", conflicts_with_all = ["old_input", "new_input", "old", "new"])]
+    within: Option<PathBuf>,
+    /// Of the old side, count only samples of this part, as --time has it
+    #[arg(long, value_name = "FROM-TO", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "time")]
+    old_time: Option<Seconds>,
+    /// Of the new side
+    #[arg(long, value_name = "FROM-TO", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "time")]
+    new_time: Option<Seconds>,
     /// What the rows are about [default: function]
     #[arg(long, value_parser = BY)]
-    by: Option<By>,
+    by: Option<Rows>,
     /// Compare what was sampled in a row or in what it called, instead of in itself
     #[arg(long)]
     total: bool,
@@ -67,32 +101,49 @@ enum DiffFormat {
 
 /// Runs `planish report diff`.
 pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
-    let old: Vec<&Path> = args.old.iter().chain(&args.old_input).map(PathBuf::as_path).collect();
-    let new: Vec<&Path> = args.new.iter().chain(&args.new_input).map(PathBuf::as_path).collect();
+    let of = |named: &[PathBuf], input: &Option<PathBuf>| -> Vec<PathBuf> {
+        named.iter().chain(input).chain(&args.within).cloned().collect()
+    };
+    let (old, new) = (of(&args.old, &args.old_input), of(&args.new, &args.new_input));
     if old.iter().chain(&new).filter(|path| path.as_os_str() == "-").count() > 1 {
-        bail!("-: standard input holds one recording; name files for the others");
+        bail!("-: standard input holds one recording, read once; name files");
     }
-    output::refuse_inputs(args.output.as_deref(), old.iter().chain(&new).copied())?;
-    let blocks = (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS);
-    let read = |paths: &[&Path]| -> anyhow::Result<Vec<Read>> {
-        let detail = Detail { blocks, ..Detail::of(args.by.unwrap_or_default()) };
-        let one = |path: &&Path| {
+    output::refuse_inputs(args.output.as_deref(), old.iter().chain(&new).map(PathBuf::as_path))?;
+    let by = args.by.unwrap_or(Rows::Of(By::Function));
+    let detail = Detail {
+        blocks: (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS),
+        inlined: matches!(by, Rows::Of(By::Function) | Rows::Stack | Rows::Wait),
+        lines: by == Rows::Of(By::Line),
+        ..Detail::default()
+    };
+    let (old_time, new_time) = args.times(global)?;
+    let read = |paths: &[PathBuf], time: Option<Seconds>| -> anyhow::Result<Vec<Read>> {
+        let part = args.part.within(time);
+        let one = |path: &PathBuf| {
             let input = open(path)?;
-            let recorded = args.part.read(path, &input, detail, global)?;
-            Ok((path.to_path_buf(), recorded, origin(path, &input)))
+            let recorded = part.read(path, &input, detail, global)?;
+            Ok((path.clone(), recorded, origin(path, &input)))
         };
         paths.iter().map(one).collect()
     };
-    let (old, new) = (read(&old)?, read(&new)?);
-    let event = event(&old, &new, args.shown.event.as_deref())?;
-    let (before, after) = (units(&old, &event)?, units(&new, &event)?);
+    let (old, new) = (read(&old, old_time)?, read(&new, new_time)?);
+    let ungrouped = old.iter().chain(&new).find(|(_, recorded, _)| recorded.cgroups.is_empty());
+    if let Some((path, ..)) = ungrouped.filter(|_| by == Rows::Of(By::Cgroup)) {
+        bail!("{}: {NO_CGROUPS}", path.display());
+    }
     let asked = diff::Asked {
-        by: args.by.unwrap_or_default(),
+        by,
         total: args.total,
+        inlined: args.part.inlined,
         percent: args.shown.percent,
         margin: args.margin,
         limit: args.shown.limit,
     };
+    let event = match by {
+        Rows::Wait => None,
+        _ => Some(event(&old, &new, args.shown.event.as_deref())?),
+    };
+    let (before, after) = (units(&old, event.as_ref())?, units(&new, event.as_ref())?);
     let found = diff::diff(&before, &after, asked).map_err(anyhow::Error::msg)?;
     let text = match args.format {
         DiffFormat::Text => diff::diff_text(&found),
@@ -106,6 +157,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     };
     write(&text, args.output.as_deref())?;
     if !global.quiet {
+        diff::diff_notes(&found).iter().for_each(|note| eprintln!("note: {note}"));
         for ((path, recorded, _), unit) in old.iter().chain(&new).zip(before.iter().chain(&after)) {
             let notes = tell::notes(recorded, unit.event);
             notes.iter().for_each(|note| eprintln!("note: {}: {note}", path.display()));
@@ -145,12 +197,41 @@ fn event(old: &[Read], new: &[Read], name: Option<&str>) -> anyhow::Result<Event
     first.map(|(_, event)| event).context("no recording is given")
 }
 
-fn units<'r>(side: &'r [Read], event: &Event) -> anyhow::Result<Vec<diff::Unit<'r>>> {
+fn units<'r>(side: &'r [Read], event: Option<&Event>) -> anyhow::Result<Vec<diff::Unit<'r>>> {
     let unit = |(path, recorded, _): &'r Read| {
-        let event = tell::event_of(recorded, Some(&event.name))
+        let name = event.map(|event| event.name.as_str());
+        let event = tell::event_of(recorded, name)
             .map_err(anyhow::Error::msg)
             .with_context(|| path.display().to_string())?;
         Ok(diff::Unit { recorded, event })
     };
     side.iter().map(unit).collect()
+}
+
+impl DiffArgs {
+    /// Which part of the time counts on each side.
+    fn times(&self, global: &Global) -> anyhow::Result<(Option<Seconds>, Option<Seconds>)> {
+        let Some(path) = &self.within else {
+            let time = self.part.filter.time;
+            return Ok((self.old_time.or(time), self.new_time.or(time)));
+        };
+        if path.as_os_str() == "-" {
+            bail!("--within: standard input can be read once only; name a file");
+        }
+        match (self.old_time, self.new_time) {
+            (Some(old), Some(new)) => Ok((Some(old), Some(new))),
+            (None, None) if self.part.filter.time.is_none() => {
+                let times = calltrees::times(&open(path)?, global.threads())?;
+                let Some(times) = times else {
+                    bail!(
+                        "{}: --within: its samples have no times (perf record -T)",
+                        path.display()
+                    );
+                };
+                let (first, second) = Seconds::halves(times.end.saturating_sub(times.start));
+                Ok((Some(first), Some(second)))
+            }
+            _ => bail!("--within: give both --old-time and --new-time, or none for its halves"),
+        }
+    }
 }

@@ -3,12 +3,13 @@
 use anyhow::{Context as _, bail};
 use calltrees::{Recorded, first_time};
 use perfdata::{ChainSample, Input};
+use report::calls::export::Named;
 use report::calls::{Direction, Shape};
 use std::ops::Range;
 use std::path::Path;
 
 /// Options that leave samples out.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct FilterArgs {
     /// Count only samples of this process
     #[arg(long)]
@@ -40,7 +41,16 @@ pub struct Seconds {
     to: u64,
 }
 
-fn seconds(text: &str) -> Result<Seconds, String> {
+impl Seconds {
+    /// Both halves of so many ns.
+    pub fn halves(ns: u64) -> (Seconds, Seconds) {
+        let middle = (ns / 2).max(1);
+        (Seconds { from: 0, to: middle }, Seconds { from: middle, to: u64::MAX })
+    }
+}
+
+/// Reads FROM-TO.
+pub fn seconds(text: &str) -> Result<Seconds, String> {
     /// Nothing is recorded for longer, and the product fits.
     const MOST: f64 = 1e9;
     let expected = || format!("expected FROM-TO in seconds, such as 2.5-4, 2.5- or -4, not {text}");
@@ -91,22 +101,49 @@ impl FilterArgs {
     /// # Errors
     /// Where nothing has a name that is asked for.
     pub fn narrow(&self, recorded: &mut Recorded) -> Result<(), String> {
-        if let Some(comm) = &self.comm {
-            if !recorded.threads.iter().any(|thread| thread.name == *comm) {
-                return Err(no_thread(recorded, comm));
-            }
+        let named = self.named(recorded)?;
+        if let Some(comm) = &named.comm {
             recorded.retain(|thread, _, _| thread.name == *comm);
         }
-        if let Some(name) = &self.cgroup {
-            let within = groups(recorded, name)?;
-            let is_in = |index: u32| within.get(index as usize) == Some(&true);
+        if let Some(within) = &named.cgroups {
+            let cgroups = recorded.cgroups.clone();
+            let is_in = |index: u32| {
+                cgroups.get(index as usize).is_some_and(|group| within.contains(&group.id))
+            };
             recorded.retain(|_, stack, _| stack.cgroup.is_some_and(is_in));
         }
-        if let Some(function) = &self.through {
-            let through = Shape::of_function(recorded, Direction::Callees, function)?.of;
+        if let Some(through) = &named.through {
             recorded.retain(|_, stack, _| stack.functions.iter().any(|id| through.contains(id)));
         }
         Ok(())
+    }
+
+    /// Which samples count, as far as only names tell.
+    ///
+    /// # Errors
+    /// Where nothing has a name that is asked for.
+    pub fn named(&self, recorded: &Recorded) -> Result<Named, String> {
+        if let Some(comm) = &self.comm
+            && !recorded.threads.iter().any(|thread| thread.name == *comm)
+        {
+            return Err(no_thread(recorded, comm));
+        }
+        let through = match &self.through {
+            Some(name) => {
+                let shape = Shape::of_function(recorded, Direction::Callees, name)?;
+                Some(shape.of.into_iter().collect())
+            }
+            None => None,
+        };
+        let cgroups = match &self.cgroup {
+            Some(name) => {
+                let within = groups(recorded, name)?;
+                let all = recorded.cgroups.iter().zip(within);
+                Some(all.filter(|(_, within)| *within).map(|(group, _)| group.id).collect())
+            }
+            None => None,
+        };
+        Ok(Named { comm: self.comm.clone(), cgroups, through })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod calls;
 mod diff;
+mod export;
 mod filter;
 mod finished;
 mod lines;
@@ -38,6 +39,7 @@ enum Verb {
     Waits(waits::WaitsArgs),
     Timeline(waits::TimelineArgs),
     Diff(diff::DiffArgs),
+    Export(export::ExportArgs),
 }
 
 /// Runs the command.
@@ -52,5 +54,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Waits(args)) => waits::waits(&args, global),
         Some(Verb::Timeline(args)) => waits::timeline(&args, global),
         Some(Verb::Diff(args)) => diff::run(&args, global),
+        Some(Verb::Export(args)) => export::run(&args, global),
     }
 }

@@ -1,6 +1,6 @@
 //! A recording opened for `planish report`, with the files and names that it needs.
 
-use super::filter::FilterArgs;
+use super::filter::{FilterArgs, Seconds};
 use super::run_time::Maps;
 use super::symbols::{Finder, Symbols};
 use crate::cli::{Choice, Global};
@@ -9,7 +9,7 @@ use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
 use calltrees::rows::By;
-use calltrees::{Blocks, KernelSymbols, Options, Recorded, times};
+use calltrees::{Blocks, KernelSymbols, Options, Recorded, Session, times};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
@@ -39,7 +39,7 @@ const CALLERS: Choice<Callers> = Choice(&[(
 )]);
 
 /// Which samples of a recording, and where its files are.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Part {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
@@ -85,6 +85,10 @@ pub struct Detail {
     pub addresses: bool,
     /// The part of the time, of so many.
     pub blocks: Option<u32>,
+    /// Functions that were inlined as frames of their own, whether the user asks for them or not.
+    pub inlined: bool,
+    /// Whether the samples are gone over once more.
+    pub again: bool,
     /// The part of the time, of these.
     pub cut: Option<Blocks>,
     /// The line of their source.
@@ -142,6 +146,11 @@ pub fn origin(path: &Path, input: &Input) -> Origin {
 }
 
 impl Part {
+    /// The same of another part of the time.
+    pub fn within(&self, time: Option<Seconds>) -> Part {
+        Part { filter: FilterArgs { time, ..self.filter.clone() }, ..self.clone() }
+    }
+
     /// The time of the samples that count, cut into blocks; none where samples have no times.
     pub fn blocks(
         &self,
@@ -162,12 +171,33 @@ impl Part {
         detail: Detail,
         global: &Global,
     ) -> anyhow::Result<Recorded> {
+        let mut recorded =
+            self.read_then(path, input, detail, global, |recorded, _, _| recorded)?;
+        self.filter
+            .narrow(&mut recorded)
+            .map_err(anyhow::Error::msg)
+            .with_context(|| path.display().to_string())?;
+        Ok(recorded)
+    }
+
+    /// As [`Part::read`], before the samples are left out that only names tell; `then` may go over
+    /// them once more, and tell what it has read.
+    pub fn read_then<R>(
+        &self,
+        path: &Path,
+        input: &Input,
+        detail: Detail,
+        global: &Global,
+        then: impl FnOnce(Recorded, &Session<'_>, &dyn Fn(u64)) -> R,
+    ) -> anyhow::Result<R> {
         let finder = Finder::new(&self.symbols, input);
         let maps = Maps::new(&self.symbols, path);
         // Without the right to read it, or on another system, kernel frames stay addresses.
         let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
         let kernel = kernel.map(|text| KernelSymbols::parse(&text));
-        let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
+        let passes = 1 + u64::from(detail.again);
+        let bytes = input.data_bytes().saturating_mul(passes);
+        let bar = progress::Bytes::new("report", bytes, global.quiet);
         let window = self.filter.window(path, input, global.threads())?;
         let blocks = match detail.blocks {
             Some(count) => Some(cut(path, input, window.as_ref(), count, global)?),
@@ -180,7 +210,8 @@ impl Part {
             map: &|pid| maps.open(pid),
             dump: &|pid, path| maps.dump(pid, path),
             kernel: kernel.as_ref(),
-            inlined: Some(finder.debug()).filter(|_| self.inlined || detail.lines),
+            inlined: Some(finder.debug())
+                .filter(|_| self.inlined || detail.inlined || detail.lines),
             lines: detail.lines,
             addresses: detail.addresses,
             branch_callers: self.call_graph == Some(Callers::BranchStack),
@@ -188,12 +219,9 @@ impl Part {
             blocks,
             progress: &|bytes| bar.add(bytes),
         };
-        let mut recorded = calltrees::read(path, input, &options)?;
-        self.filter
-            .narrow(&mut recorded)
-            .map_err(anyhow::Error::msg)
-            .with_context(|| path.display().to_string())?;
-        Ok(recorded)
+        Ok(calltrees::read_then(path, input, &options, |recorded, session| {
+            then(recorded, session, &|bytes| bar.add(bytes))
+        })?)
     }
 }
 

@@ -1,20 +1,23 @@
 //! What moved between recordings, beyond noise? How it is computed stands in
-//! `docs/reference/report.md`.
+//! `docs/reference/report-diff.md`.
 
 mod names;
+mod subjects;
 mod table;
 mod tell;
 
 pub use names::lasting;
+pub use subjects::Rows;
 pub use table::Unit;
 pub(crate) use table::{Key, rows_of_functions, shown};
-pub use tell::{diff_json, diff_text};
-pub(crate) use tell::{what_was_compared, word};
+pub use tell::{diff_json, diff_notes, diff_text};
+pub(crate) use tell::{noun, what_was_compared, word};
 
-use calltrees::rows::By;
+use calltrees::Recorded;
 use statistics::many::holm;
 use statistics::shifts::{LEAST_BLOCKS, Shift, over_blocks, over_recordings, residuals};
 use std::collections::BTreeSet;
+use subjects::Plan;
 use table::{Weights, spread};
 
 /// Blocks that the time of a recording is cut into; fewer are used where they would be thin.
@@ -29,9 +32,11 @@ const PER_BLOCK: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// What the rows are about.
-    pub by: By,
+    pub by: Rows,
     /// Compare what was sampled in a row or in what it called, not in itself alone.
     pub total: bool,
+    /// Whether every inlined function is a row of its own; else those are that are called somewhere.
+    pub inlined: bool,
     /// Rows with less of the whole on both sides are left out, in per cent.
     pub percent: f64,
     /// Differences within so many per cent of the whole count as none.
@@ -74,6 +79,8 @@ pub struct Difference {
     pub moved: Moved,
     /// The names that were matched, if they are several.
     pub merged: Vec<String>,
+    /// Of a row that is a call path: its functions, innermost first.
+    pub frames: Vec<String>,
 }
 
 /// The result.
@@ -89,6 +96,9 @@ pub struct Diff {
     pub recordings: (usize, usize),
     /// Samples of each side.
     pub samples: (u64, u64),
+    /// The part of the old and of the new whole that is in rows which both sides have, from 0 to 1:
+    /// hardly anything where the programs are others.
+    pub common: (f64, f64),
     /// By how much shares changed typically, as a ratio: what grows makes the rest shrink.
     pub usual: f64,
     /// What was asked for.
@@ -114,12 +124,36 @@ pub fn by_recordings(old: usize, new: usize) -> bool {
 /// # Errors
 /// Where there are too few samples.
 pub fn diff(old: &[Unit<'_>], new: &[Unit<'_>], asked: Asked) -> Result<Diff, String> {
+    let both = [old, new].concat();
+    let wait = asked.by == Rows::Wait;
+    if wait && both.iter().any(|unit| !has_waits(unit.recorded)) {
+        return Err("a recording has no waits: record with --switch-events".to_owned());
+    }
+    let clocks = both.iter().filter(|unit| subjects::clock(unit.recorded).is_some()).count();
+    if wait && clocks != 0 && clocks != both.len() {
+        return Err(
+            "some recordings have samples of a clock, which tell the time on the CPU, and \
+                    others have not: record all in one way"
+                .to_owned(),
+        );
+    }
+    let plan = Plan::new(&both, asked.by, asked.total, asked.inlined, asked.percent);
     let weights = |units: &[Unit<'_>]| -> Vec<Weights> {
-        units.iter().map(|unit| Weights::of(*unit, asked.by, asked.total)).collect()
+        units.iter().map(|unit| Weights::of(*unit, &plan)).collect()
     };
     let event = old.first().and_then(|unit| unit.recorded.events.get(unit.event as usize));
-    let event = event.map(|event| event.name.clone()).unwrap_or_default();
-    of_weights(&weights(old), &weights(new), asked, event)
+    let event = match wait {
+        true => "time of threads".to_owned(),
+        false => event.map(|event| event.name.clone()).unwrap_or_default(),
+    };
+    let mut found = of_weights(&weights(old), &weights(new), asked, event)?;
+    found.left_out += plan.left_out;
+    Ok(found)
+}
+
+fn has_waits(recorded: &Recorded) -> bool {
+    let of = |stack: &calltrees::Stack| recorded.events.get(stack.event as usize);
+    recorded.stacks.iter().any(|stack| of(stack).is_some_and(|event| event.off_cpu.is_some()))
 }
 
 /// A row with its shares in each old and in each new recording.
@@ -144,6 +178,7 @@ fn of_weights(
     let mut rows: Vec<SharesOf<'_>> =
         keys.iter().map(|key| (*key, shares(old, key), shares(new, key))).collect();
     let all = rows.len();
+    let common = common(&rows);
     // The mean of both sides says nothing about their difference, so choosing by it is fair. It
     // takes in each row with the share asked for on one side.
     let mean = statistics::mean;
@@ -179,6 +214,7 @@ fn of_weights(
             p_value,
             moved: judge((&tested.0, p_value), (&tested.1, beside), asked.margin / 100.0),
             merged,
+            frames: table::frames(key),
         }
     };
     let mut found: Vec<Difference> = rows.iter().zip(&tested).zip(corrected).map(row).collect();
@@ -199,6 +235,7 @@ fn of_weights(
         blocks,
         recordings: (old.len(), new.len()),
         samples: (samples(old), samples(new)),
+        common,
         usual,
         asked,
         event,
@@ -221,6 +258,20 @@ fn judge(
         };
     }
     if low > -margin && high < margin { Moved::Same } else { Moved::Undecided }
+}
+
+/// Which parts of both wholes are in rows that both sides have; where rows overlap, of their sum.
+fn common(rows: &[SharesOf<'_>]) -> (f64, f64) {
+    let mean = statistics::mean;
+    let mut sums = [0.0f64; 4];
+    for (old, new) in rows.iter().map(|(_, old, new)| (mean(old), mean(new))) {
+        let both = old > 0.0 && new > 0.0;
+        let parts = if both { [old, new, old, new] } else { [0.0, 0.0, old, new] };
+        sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+    }
+    let [in_old, in_new, old, new] = sums;
+    let part = |common: f64, all: f64| if all > 0.0 { common / all } else { 1.0 };
+    (part(in_old, old), part(in_new, new))
 }
 
 /// The median ratio of new to old share, each row counting once.

@@ -1,9 +1,9 @@
 //! What does each row weigh in each block of each recording?
 
-use super::names::lasting;
+use super::subjects::{self, Plan, Subjects};
 use crate::calls::demangled;
-use calltrees::rows::{By, of_event};
-use calltrees::{Known, Recorded, Stack};
+use calltrees::Recorded;
+use calltrees::rows::By;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A recording of one side, and its event.
@@ -18,6 +18,9 @@ pub struct Unit<'r> {
 /// What a row is of: its lasting name, and for what has no name, where it lies.
 pub(crate) type Key = (String, String);
 
+/// Stands between the functions of a stack in the key of its row, and behind the kind of a wait.
+pub(super) const BETWEEN: char = '\u{1f}';
+
 /// The weights of one recording.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights {
@@ -29,34 +32,38 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    pub(super) fn of(unit: Unit<'_>, by: By, total: bool) -> Weights {
+    pub(super) fn of(unit: Unit<'_>, plan: &Plan) -> Weights {
         let mut weights = Weights::default();
-        let named = names(unit.recorded, by);
-        let mut seen: Vec<&Key> = Vec::new();
-        for stack in of_event(unit.recorded, unit.event) {
+        let subjects = Subjects::new(unit, plan);
+        let mut seen: Vec<Key> = Vec::new();
+        for stack in &unit.recorded.stacks {
+            if !subjects.counts(stack) {
+                continue;
+            }
             let weight = stack.weight.period as f64;
             weights.samples = weights.samples.saturating_add(stack.weight.samples);
             *weights.whole.entry(stack.block).or_default() += weight;
             seen.clear();
-            let most = if total { usize::MAX } else { 1 };
-            for index in indices(unit.recorded, stack, by).take(most) {
-                let Some((key, name)) = named.get(index) else { continue };
-                if !weights.names.get(key).is_some_and(|names| names.contains(name)) {
-                    weights.names.entry(key.clone()).or_default().insert(name.clone());
-                }
-                if seen.contains(&key) {
-                    continue;
-                }
-                seen.push(key);
-                match weights.rows.get_mut(key) {
-                    Some(row) => *row.entry(stack.block).or_default() += weight,
-                    None => {
-                        weights.rows.insert(key.clone(), BTreeMap::from([(stack.block, weight)]));
-                    }
-                }
-            }
+            subjects
+                .rows(stack, |key, name| weights.add(key, name, stack.block, weight, &mut seen));
         }
         weights
+    }
+
+    fn add(&mut self, key: &Key, name: &str, block: u32, weight: f64, seen: &mut Vec<Key>) {
+        if !name.is_empty() && !self.names.get(key).is_some_and(|names| names.contains(name)) {
+            self.names.entry(key.clone()).or_default().insert(name.to_owned());
+        }
+        if seen.contains(key) {
+            return;
+        }
+        seen.push(key.clone());
+        match self.rows.get_mut(key) {
+            Some(row) => *row.entry(block).or_default() += weight,
+            None => {
+                self.rows.insert(key.clone(), BTreeMap::from([(block, weight)]));
+            }
+        }
     }
 
     /// A row's share of the whole, from 0 to 1.
@@ -78,72 +85,36 @@ pub(super) fn spread(blocks: Option<&BTreeMap<u32, f64>>, count: usize, width: u
     list
 }
 
-fn indices<'s>(
-    recorded: &Recorded,
-    stack: &'s Stack,
-    by: By,
-) -> Box<dyn Iterator<Item = usize> + 's> {
-    match by {
-        By::Function | By::Library | By::Line => {
-            Box::new(stack.functions.iter().map(|id| id.0 as usize))
-        }
-        By::Thread | By::Process => Box::new(std::iter::once(stack.thread as usize)),
-        // What has no group stands behind them all.
-        By::Cgroup => {
-            let behind = recorded.cgroups.len();
-            Box::new(std::iter::once(stack.cgroup.map_or(behind, |index| index as usize)))
-        }
+/// The functions of a row that is a stack, innermost first, as people read them.
+pub(super) fn frames(key: &Key) -> Vec<String> {
+    if !key.0.contains(BETWEEN) {
+        return Vec::new();
     }
+    let part = |part: &str| {
+        let (name, library) = part.split_once(IN).unwrap_or((part, ""));
+        shown(&(name.to_owned(), library.to_owned()))
+    };
+    key.0.split(BETWEEN).skip(1).map(part).collect()
 }
 
-/// The row of each function or thread, and the name it has in this recording.
-fn names(recorded: &Recorded, by: By) -> Vec<(Key, String)> {
-    let alone = |name: &str| ((name.to_owned(), String::new()), name.to_owned());
-    let functions = recorded.names.functions().iter();
-    let library = |id: calltrees::LibraryId| {
-        let library = recorded.names.libraries().get(id.0 as usize);
-        library.map_or("[unknown]", calltrees::Library::short)
-    };
-    let function = |function: &calltrees::Function| match function.known {
-        // Addresses differ from build to build; what has no name is one row of its library.
-        Known::Address => ((String::new(), library(function.library).to_owned()), String::new()),
-        _ => ((lasting(&function.name).to_owned(), String::new()), function.name.clone()),
-    };
-    let thread = |pid: i32, name: &str| {
-        let main = recorded.threads.iter().find(|thread| (thread.pid, thread.tid) == (pid, pid));
-        main.map_or(name, |main| &main.name).to_owned()
-    };
-    let names = &recorded.names;
-    let line = |one: &calltrees::Function| match one.line {
-        Some(line) => alone(&format!("{}:{}", names.source(line), line.number)),
-        None => function(one),
-    };
-    let cgroup = |group: &calltrees::Cgroup| alone(group.path.as_deref().unwrap_or_default());
-    match by {
-        By::Function => functions.map(function).collect(),
-        By::Line => functions.map(line).collect(),
-        By::Cgroup => recorded.cgroups.iter().map(cgroup).chain([alone("")]).collect(),
-        By::Library => functions.map(|function| alone(library(function.library))).collect(),
-        By::Thread => recorded.threads.iter().map(|thread| alone(&thread.name)).collect(),
-        By::Process => {
-            let mut mains: BTreeMap<i32, String> = BTreeMap::new();
-            let name = |own: &calltrees::Thread| {
-                let main = mains.entry(own.pid).or_insert_with(|| thread(own.pid, &own.name));
-                alone(main)
-            };
-            recorded.threads.iter().map(name).collect()
-        }
-    }
-}
+/// Stands between a missing name and its library in the key of a stack.
+pub(super) const IN: char = '\u{1e}';
 
 /// The row of each function of a recording.
 pub(crate) fn rows_of_functions(recorded: &Recorded) -> Vec<Key> {
-    names(recorded, By::Function).into_iter().map(|(key, _)| key).collect()
+    subjects::names(recorded, By::Function).into_iter().map(|(key, _)| key).collect()
 }
 
 /// A row's name, as people read it.
 pub(crate) fn shown(key: &Key) -> String {
     match key {
+        (name, _) if name.contains(BETWEEN) => {
+            let frames: Vec<String> = frames(key).into_iter().rev().collect();
+            match name.split(BETWEEN).next() {
+                Some(kind) if !kind.is_empty() => format!("{kind}: {}", frames.join(" > ")),
+                _ => frames.join(" > "),
+            }
+        }
         (name, library) if name.is_empty() && !library.is_empty() => {
             format!("[without a name in {library}]")
         }

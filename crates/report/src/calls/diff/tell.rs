@@ -1,7 +1,7 @@
 //! How is a difference of recordings told?
 
-use super::{Diff, Difference, ENOUGH_RECORDINGS, Moved, Unit};
-use crate::calls::hot::noun;
+use super::table::BETWEEN;
+use super::{Diff, Difference, ENOUGH_RECORDINGS, Moved, Rows, Unit};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -17,6 +17,42 @@ pub(crate) fn word(moved: Moved) -> &'static str {
         Moved::Undecided => "undecided",
     }
 }
+
+/// What a row is of, in one word.
+pub(crate) fn noun(by: Rows) -> &'static str {
+    match by {
+        Rows::Of(by) => crate::calls::hot::noun(by),
+        Rows::Stack => "stack",
+        Rows::Wait => "wait",
+    }
+}
+
+/// The end of a name, where a path says most.
+fn end(name: &str) -> String {
+    const WIDEST: usize = 160;
+    match name.char_indices().rev().nth(WIDEST) {
+        Some((from, _)) => format!("… {}", name.get(from..).unwrap_or_default().trim_start()),
+        None => name.to_owned(),
+    }
+}
+
+/// What is to be minded, in words.
+pub fn diff_notes(found: &Diff) -> Vec<String> {
+    let (old, new) = found.common;
+    let mut notes = Vec::new();
+    if old.min(new) < LITTLE_IN_COMMON {
+        notes.push(format!(
+            "the sides have little in common: {:.0} % of OLD and {:.0} % of NEW are in rows that \
+             both have; are they recordings of one program, with its symbols?",
+            100.0 * old,
+            100.0 * new,
+        ));
+    }
+    notes
+}
+
+/// Below, sides are hardly the same program.
+const LITTLE_IN_COMMON: f64 = 0.5;
 
 fn printed(found: &Diff) -> &[Difference] {
     let limit = found.asked.limit;
@@ -71,7 +107,10 @@ pub fn diff_text(found: &Diff) -> String {
             100.0 * row.shift.estimate,
             chance(row.p_value),
             word(row.moved),
-            crate::visible(&row.name),
+            match row.frames.is_empty() {
+                true => crate::visible(&row.name).into_owned(),
+                false => end(&crate::visible(&row.name)),
+            },
         );
     }
     let more = found.rows.len() - printed(found).len();
@@ -111,7 +150,7 @@ pub fn diff_json(found: &Diff, old: &[Unit<'_>], new: &[Unit<'_>]) -> Value {
             |value: f64| if value.is_finite() { json!(100.0 * value) } else { Value::Null };
         json!({
             "name": row.name,
-            "matched_name": row.lasting,
+            "matched_name": row.lasting.replace(BETWEEN, ";"),
             "old_percent": 100.0 * row.old,
             "new_percent": 100.0 * row.new,
             "change": 100.0 * row.shift.estimate,
@@ -120,11 +159,12 @@ pub fn diff_json(found: &Diff, old: &[Unit<'_>], new: &[Unit<'_>]) -> Value {
             "p_value": row.p_value,
             "verdict": word(row.moved),
             "merged": row.merged,
+            "frames": row.frames,
         })
     };
     json!({
         "schema": "planish-report-diff",
-        "version": 1,
+        "version": 2,
         "event": found.event,
         "by": noun(found.asked.by),
         "total": found.asked.total,
@@ -134,6 +174,8 @@ pub fn diff_json(found: &Diff, old: &[Unit<'_>], new: &[Unit<'_>]) -> Value {
         "new_recordings": found.recordings.1,
         "old_samples": found.samples.0,
         "new_samples": found.samples.1,
+        "old_common_percent": 100.0 * found.common.0,
+        "new_common_percent": 100.0 * found.common.1,
         "usual_ratio": found.usual,
         "margin": found.asked.margin,
         "tested": found.rows.len(),

@@ -5,7 +5,6 @@ use super::content::{content, shortened};
 use super::view::{Part, Space, View};
 use super::{Data, LARGEST_PAGE, Origin, SCRIPT, STYLE, facts, json};
 use crate::calls::diff::{self, Diff, Unit};
-use crate::calls::hot;
 use crate::compare::markup::Markup;
 use crate::page::{Frame, whole};
 use calltrees::FunctionId;
@@ -86,9 +85,9 @@ fn rows(
     room: usize,
 ) -> Rows {
     let asked = &found.asked;
-    let by_function = asked.by == calltrees::rows::By::Function;
+    let by_function = asked.by == diff::Rows::Of(calltrees::rows::By::Function);
     let mut rows = Rows {
-        by: hot::noun(asked.by),
+        by: diff::noun(asked.by),
         total: asked.total,
         margin: asked.margin,
         ..Rows::default()
@@ -165,7 +164,7 @@ fn markup(found: &Diff, old: &Side<'_>, new: &Side<'_>, data: &Data) -> Markup {
 fn headline(found: &Diff) -> String {
     let moved = |word: &str| found.rows.iter().filter(|row| diff::word(row.moved) == word).count();
     let (more, less) = (moved("more"), moved("less"));
-    let noun = hot::noun(found.asked.by);
+    let noun = diff::noun(found.asked.by);
     let rows = |count: usize| match (count, noun) {
         (1, noun) => format!("1 {noun}"),
         (count, "library") => format!("{count} libraries"),
