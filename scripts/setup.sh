@@ -62,6 +62,7 @@ if [ "${1:-}" = test ]; then
   [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks those objects"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
   has chromedriver || want chromium-driver "clicks in it"
+  has tmux || want tmux "the terminal that planish report -i and planish top are tried on"
 fi
 
 if [ "${1:-}" = bench ]; then

@@ -1,12 +1,14 @@
 //! `planish report hot`, `callers`, `callees` and `tree`.
 
-use super::recording::Source;
+use super::interactive::{self, Begin};
+use super::recording::{Part, Recording, Shown, Source};
 use crate::cli::{Choice, FINE, Format, Global};
 use crate::output;
 use anyhow::Context as _;
 use calltrees::rows::By;
 use report::calls::{self as tell, Direction, Selected, Shape};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use viewer::View;
 
 /// What rows are about.
 pub const BY: Choice<By> = Choice(&[
@@ -31,6 +33,16 @@ pub struct HotArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+impl HotArgs {
+    /// Of a recording, with the usual options.
+    pub fn of(path: &Path) -> HotArgs {
+        let (part, input) = (Part::default(), path.to_owned());
+        let recording = Recording { input, interactive: false, part };
+        let source = Source { recording, shown: Shown::default() };
+        HotArgs { source, by: None, format: Format::Text }
+    }
 }
 
 /// Show who called a function, with what weight.
@@ -85,10 +97,10 @@ pub struct TreeArgs {
     format: TreeFormat,
     /// Print all stacks for another program instead of the tree; --limit, --percent and --depth are
     /// ignored
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "format")]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "interactive"])]
     emit: Option<Stacks>,
     /// Write there instead of standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "interactive")]
     output: Option<PathBuf>,
 }
 
@@ -113,6 +125,11 @@ enum Stacks {
 
 /// Runs `planish report hot`.
 pub fn hot(args: &HotArgs, global: &Global) -> anyhow::Result<u8> {
+    let source = &args.source;
+    if source.recording.interactive {
+        let begin = Begin { view: View::Hot, function: None, by: args.by };
+        return interactive::run(&source.recording, &source.shown, &[], begin, global);
+    }
     let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let by = args.by.unwrap_or_default();
@@ -140,6 +157,12 @@ fn around(
     args: &GraphArgs,
     global: &Global,
 ) -> anyhow::Result<u8> {
+    let source = &args.source;
+    if source.recording.interactive {
+        let view = if direction == Direction::Callers { View::Callers } else { View::Callees };
+        let begin = Begin { view, function: Some(function), by: None };
+        return interactive::run(&source.recording, &source.shown, &[], begin, global);
+    }
     let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape::of_function(&recorded, direction, function)
@@ -153,6 +176,11 @@ fn around(
 
 /// Runs `planish report tree`.
 pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
+    let source = &args.source;
+    if source.recording.interactive {
+        let begin = Begin { view: View::Tree, function: None, by: None };
+        return interactive::run(&source.recording, &source.shown, &[], begin, global);
+    }
     output::refuse_inputs(args.output.as_deref(), [args.source.recording.input.as_path()])?;
     let (recorded, origin) = args.source.recording.read_with_origin(global)?;
     let selected = args.source.select(&recorded)?;

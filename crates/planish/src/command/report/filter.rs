@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 
 /// Options that leave samples out.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct FilterArgs {
     /// Count only samples of this process
     #[arg(long)]
@@ -36,7 +36,11 @@ pub struct Seconds {
     to: u64,
 }
 
-fn seconds(text: &str) -> Result<Seconds, String> {
+/// Reads a part of the time.
+///
+/// # Errors
+/// What it should be.
+pub fn seconds(text: &str) -> Result<Seconds, String> {
     /// Nothing is recorded for longer, and the product fits.
     const MOST: f64 = 1e9;
     let expected = || format!("expected FROM-TO in seconds, such as 2.5-4, 2.5- or -4, not {text}");

@@ -1,6 +1,7 @@
 //! `planish report lines`: one function by source line and instruction.
 
-use super::recording::{Detail, Source, open};
+use super::interactive::{self, Begin};
+use super::recording::{Detail, Recording, Source, open};
 use super::sources::SourceFinder;
 use super::symbols::Finder;
 use crate::cli::{FINE, Format, Global};
@@ -18,6 +19,7 @@ use report::calls::Selected;
 use report::calls::lines::{self as tell, FunctionLines};
 use std::path::PathBuf;
 use std::sync::Arc;
+use viewer::View;
 
 /// Show one function by source line and instruction: what was sampled at each and, from branch
 /// stacks, how often it ran, which way its branches went and how often its loops iterated.
@@ -48,64 +50,23 @@ pub struct LinesArgs {
 
 /// Runs `planish report lines`.
 pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
-    let input = open(&args.source.recording.input)?;
     let recording = &args.source.recording;
+    if recording.interactive {
+        let begin = Begin { view: View::Lines, function: Some(&args.function), by: None };
+        return interactive::run(recording, &args.source.shown, &args.sources, begin, global);
+    }
+    let input = open(&recording.input)?;
     let detail = Detail { addresses: true, ..Detail::default() };
     let recorded = recording.part.read(&recording.input, &input, detail, global)?;
     let selected = args.source.select(&recorded)?;
-    let finder = Finder::new(&recording.part.symbols, &input);
     let named = || recording.input.display().to_string();
     let sites = sites(&recorded, selected.event);
     let found = tell::candidates(&selected, &sites, &args.function);
     let found = found.map_err(anyhow::Error::msg).with_context(named)?;
-    let mut notes = others(&selected, &found);
     let (function, _) = found.first().copied().ok_or_else(|| anyhow!("no function"))?;
-    let image = image_of(&recorded, function, &finder).with_context(named)?;
-    let part = part_of(&recorded, &image, function, &sites, &mut notes).with_context(named)?;
-    let stacks = stacks(args, &input, &image, &mut notes, global);
-    let debug = DebugInfo::load(&image, finder.debug());
-    if let Err(error) = &debug {
-        notes.push(format!("debug information: {error}"));
-    }
-    let blocks = match blocks::are_there(&image).then(|| blocks::read(&image)) {
-        Some(Ok(blocks)) => blocks,
-        Some(Err(error)) => {
-            notes.push(format!("map of blocks: {error}"));
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
-    let counted =
-        stacks.as_ref().and_then(|stacks| stacks.of(&image, &args.source.recording.input).ok());
-    let mut annotated = annotate(&Request {
-        image: &image,
-        code: part.code.clone(),
-        samples: &part.samples,
-        counts: counted,
-        debug: debug.as_ref().ok(),
-        blocks: &blocks,
-        threads: global.threads(),
-    });
-    // Of a kernel module, only names are known and no addresses in its file.
-    let lost = lost(&sites, function);
-    annotated.unplaced.add(lost);
-    let mut own = part.weight;
-    own.add(lost);
-    let mut told = FunctionLines {
-        selected,
-        function,
-        code: part.code,
-        own,
-        executed: annotated.instructions.iter().filter_map(|one| one.count).map(|n| n as f64).sum(),
-        annotated,
-        sources: Vec::new(),
-        stacks: stacks.map(|stacks| stacks.counts.ledger),
-        all: args.all,
-        notes,
-    };
-    let sources =
-        SourceFinder::new(&args.sources, args.source.recording.part.symbols.sysroot.as_deref());
-    told.sources = sources.read_all(&told.annotated.files, &told.wanted());
+    let from = From { recording, sources: &args.sources, input: &input, global };
+    let mut told = from.told(selected, function, &sites, args.all).with_context(named)?;
+    told.notes.splice(0..0, others(&selected, &found));
     match args.format {
         Format::Text => output::print(&tell::lines_text(&told, Stream::Output.style()))?,
         Format::Json => output::print_json(&tell::lines_json(&told))?,
@@ -115,6 +76,119 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         tell::lines_notes(&told).iter().for_each(|note| eprintln!("note: {note}"));
     }
     Ok(FINE)
+}
+
+/// What lines are told from, beside the recorded samples.
+pub struct From<'f> {
+    pub recording: &'f Recording,
+    /// Where source files are looked for first.
+    pub sources: &'f [PathBuf],
+    pub input: &'f Input,
+    pub global: &'f Global,
+}
+
+impl From<'_> {
+    /// The lines of a function. `sites` are those of the event.
+    pub fn told<'r>(
+        &self,
+        selected: Selected<'r>,
+        function: FunctionId,
+        sites: &[Site],
+        all: bool,
+    ) -> anyhow::Result<FunctionLines<'r>> {
+        let (recording, threads) = (self.recording, self.global.threads());
+        let mut notes = Vec::new();
+        let finder = Finder::new(&recording.part.symbols, self.input);
+        let image = image_of(selected.recorded, function, &finder)?;
+        let part = part_of(selected.recorded, &image, function, sites, &mut notes)?;
+        let stacks = self.stacks(&image, &mut notes);
+        let debug = DebugInfo::load(&image, finder.debug());
+        if let Err(error) = &debug {
+            notes.push(format!("debug information: {error}"));
+        }
+        let blocks = match blocks::are_there(&image).then(|| blocks::read(&image)) {
+            Some(Ok(blocks)) => blocks,
+            Some(Err(error)) => {
+                notes.push(format!("map of blocks: {error}"));
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
+        let counted = stacks.as_ref().and_then(|stacks| stacks.of(&image, &recording.input).ok());
+        let mut annotated = annotate(&Request {
+            image: &image,
+            code: part.code.clone(),
+            samples: &part.samples,
+            counts: counted,
+            debug: debug.as_ref().ok(),
+            blocks: &blocks,
+            threads,
+        });
+        // Of a kernel module, only names are known and no addresses in its file.
+        let lost = lost(sites, function);
+        annotated.unplaced.add(lost);
+        let mut own = part.weight;
+        own.add(lost);
+        let executed = annotated.instructions.iter().filter_map(|one| one.count);
+        let mut told = FunctionLines {
+            selected,
+            function,
+            code: part.code,
+            own,
+            executed: executed.map(|n| n as f64).sum(),
+            annotated,
+            sources: Vec::new(),
+            stacks: stacks.map(|stacks| stacks.counts.ledger),
+            all,
+            notes,
+        };
+        let finder = SourceFinder::new(self.sources, recording.part.symbols.sysroot.as_deref());
+        told.sources = finder.read_all(&told.annotated.files, &told.wanted());
+        Ok(told)
+    }
+
+    /// What branch stacks say of an image; none where the recording has none.
+    fn stacks(&self, image: &Arc<Image>, notes: &mut Vec<String>) -> Option<Aggregated> {
+        let (input, recording) = (self.input, self.recording);
+        let with_stacks = sample_type::BRANCH_STACK;
+        if !input.attrs().iter().any(|attr| attr.sample_type & with_stacks != 0) {
+            notes.push(
+                "no executions: the recording has no branch stacks (`planish record --branches=…`)"
+                    .to_owned(),
+            );
+            return None;
+        }
+        let filter = &recording.part.filter;
+        let narrow = filter.tid.is_some()
+            || filter.comm.is_some()
+            || filter.through.is_some()
+            || filter.time.is_some();
+        if narrow {
+            notes.push(
+                "no executions: branch stacks are counted of a whole recording or of a process \
+                 (--pid), not with --tid, --comm, --through or --time"
+                    .to_owned(),
+            );
+            return None;
+        }
+        let options = CountOptions {
+            rules: Rules::default(),
+            threads: self.global.threads(),
+            pid: filter.pid,
+            paths: true,
+        };
+        let images = [Arc::clone(image)];
+        match aggregate(&recording.input, input, &images, options, &|_| ()) {
+            Ok(found) => {
+                notes.extend(found.notes.iter().map(|note| format!("branch stacks: {note}")));
+                Some(found)
+            }
+            Err(error) => {
+                notes.push(format!("no executions: {error}"));
+                None
+            }
+        }
+    }
 }
 
 /// Functions of the same name that are not shown.
@@ -193,52 +267,4 @@ fn lost(sites: &[Site], function: FunctionId) -> Weight {
     let of = sites.iter().filter(|site| site.function == function && site.at.is_none());
     of.for_each(|site| lost.add(site.weight));
     lost
-}
-
-/// What branch stacks say of an image; none where the recording has none.
-fn stacks(
-    args: &LinesArgs,
-    input: &Input,
-    image: &Arc<Image>,
-    notes: &mut Vec<String>,
-    global: &Global,
-) -> Option<Aggregated> {
-    let has = input.attrs().iter().any(|attr| attr.sample_type & sample_type::BRANCH_STACK != 0);
-    if !has {
-        notes.push(
-            "no executions: the recording has no branch stacks (`planish record --branches=…`)"
-                .to_owned(),
-        );
-        return None;
-    }
-    let filter = &args.source.recording.part.filter;
-    let narrow = filter.tid.is_some()
-        || filter.comm.is_some()
-        || filter.through.is_some()
-        || filter.time.is_some();
-    if narrow {
-        notes.push(
-            "no executions: branch stacks are counted of a whole recording or of a process \
-             (--pid), not with --tid, --comm, --through or --time"
-                .to_owned(),
-        );
-        return None;
-    }
-    let options = CountOptions {
-        rules: Rules::default(),
-        threads: global.threads(),
-        pid: filter.pid,
-        paths: true,
-    };
-    let images = [Arc::clone(image)];
-    match aggregate(&args.source.recording.input, input, &images, options, &|_| ()) {
-        Ok(found) => {
-            notes.extend(found.notes.iter().map(|note| format!("branch stacks: {note}")));
-            Some(found)
-        }
-        Err(error) => {
-            notes.push(format!("no executions: {error}"));
-            None
-        }
-    }
 }

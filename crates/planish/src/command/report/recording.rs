@@ -20,12 +20,15 @@ pub struct Recording {
     /// The recording: a file, the directory form, or `-` for the pipe form on standard input
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     pub input: PathBuf,
+    /// Look around in the recording on the terminal, beginning with this view
+    #[arg(short, long, conflicts_with = "format")]
+    pub interactive: bool,
     #[command(flatten)]
     pub part: Part,
 }
 
 /// Which samples of a recording, and where its files are.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Part {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
@@ -45,12 +48,22 @@ pub struct Shown {
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// How many lines to print at most; 0: all
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT)]
     pub limit: usize,
     /// Leave out what makes up less than this percentage of the whole, its callees included
-    #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "0.5")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value_t = PERCENT)]
     pub percent: f64,
 }
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown { event: None, limit: LIMIT, percent: PERCENT }
+    }
+}
+
+/// Lines printed, and the share of what is printed, where nothing else is said.
+const LIMIT: usize = 40;
+const PERCENT: f64 = 0.5;
 
 /// A recording, and what of it to print.
 #[derive(Debug, clap::Args)]
@@ -93,7 +106,8 @@ impl Recording {
         Ok((recorded, self.origin(&input)))
     }
 
-    fn origin(&self, input: &Input) -> Origin {
+    /// What the recording says of itself.
+    pub fn origin(&self, input: &Input) -> Origin {
         let said = input.features();
         let processor = said.cpu_description.clone().or_else(|| said.cpu_id.clone());
         Origin {

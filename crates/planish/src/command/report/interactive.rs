@@ -1,0 +1,137 @@
+//! `planish report -i`: a recording on the terminal, to look around in.
+
+use super::calls::BY;
+use super::lines::From;
+use super::recording::{Detail, Part, Recording, Shown, open};
+use crate::cli::{FINE, Global};
+use crate::command::viewing::{self, Answers};
+use anyhow::Context as _;
+use calltrees::rows::By;
+use calltrees::{FunctionId, Recorded, sites};
+use perfdata::Input;
+use report::calls::lines::lines_notes;
+use report::calls::{Direction, Selected, Shape, event_of};
+use std::path::{Path, PathBuf};
+use viewer::{Lines, Setup, View, Viewer};
+
+/// With what to begin.
+pub struct Begin<'b> {
+    pub view: View,
+    pub function: Option<&'b str>,
+    pub by: Option<By>,
+}
+
+/// Shows a recording, or the one in a directory, with the usual options.
+pub fn run_of(path: &Path, global: &Global) -> anyhow::Result<u8> {
+    let inside = path.join("perf.data");
+    // The directory form of a recording has a file of this name.
+    let is_project = path.is_dir() && !path.join("data").is_file();
+    let path = if is_project { inside } else { path.to_owned() };
+    let recording = Recording { input: path, interactive: true, part: Part::default() };
+    run_view(&recording, View::Hot, global)
+}
+
+/// Shows a recording with the usual options, this view first.
+pub fn run_view(recording: &Recording, view: View, global: &Global) -> anyhow::Result<u8> {
+    let begin = Begin { view, function: None, by: None };
+    run(recording, &Shown::default(), &[], begin, global)
+}
+
+/// Shows a recording.
+pub fn run(
+    recording: &Recording,
+    shown: &Shown,
+    sources: &[PathBuf],
+    begin: Begin<'_>,
+    global: &Global,
+) -> anyhow::Result<u8> {
+    viewing::check()?;
+    let input = open(&recording.input)?;
+    let named = || recording.input.display().to_string();
+    let detail = Detail { addresses: true, ..Detail::default() };
+    let recorded = recording.part.read(&recording.input, &input, detail, global)?;
+    let event = event_of(&recorded, shown.event.as_deref());
+    let event = event.map_err(anyhow::Error::msg).with_context(named)?;
+    let chosen = match begin.function {
+        None => None,
+        Some(name) => {
+            let shape = Shape::of_function(&recorded, Direction::Callers, name);
+            let of = shape.map_err(anyhow::Error::msg).with_context(named)?.of;
+            heaviest(&recorded, event, &of)
+        }
+    };
+    let mut viewer =
+        Viewer::new(setup(recording, &input, shown), recorded, event, begin.view, chosen);
+    let word = begin.by.and_then(|by| BY.0.iter().find(|(_, one, _)| *one == by));
+    word.into_iter().for_each(|(word, ..)| viewer.begin_by(word));
+    let mut answers = OfRecording { recording, sources, input, global };
+    viewing::show(&mut viewer, &mut answers)?;
+    Ok(FINE)
+}
+
+/// Of several functions of one name the one with most samples in it or below it.
+fn heaviest(recorded: &Recorded, event: u32, of: &[FunctionId]) -> Option<FunctionId> {
+    let weight = |id: &FunctionId| -> u64 {
+        let stacks = calltrees::rows::of_event(recorded, event);
+        stacks.filter(|stack| stack.functions.contains(id)).map(|s| s.weight.period).sum()
+    };
+    of.iter().copied().max_by_key(|id| (weight(id), std::cmp::Reverse(*id)))
+}
+
+fn setup(recording: &Recording, input: &Input, shown: &Shown) -> Setup {
+    let origin = recording.origin(input);
+    let said = [
+        ("recording", Some(origin.recording.clone())),
+        ("command", origin.command),
+        ("host", origin.host),
+        ("processor", origin.processor),
+        ("kernel", origin.kernel),
+        ("recorder", origin.recorder),
+    ];
+    let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {}", text?)));
+    viewing::setup(origin.recording, said.collect(), shown.percent)
+}
+
+/// What the viewer asks of a recording.
+struct OfRecording<'r> {
+    recording: &'r Recording,
+    sources: &'r [PathBuf],
+    input: Input,
+    global: &'r Global,
+}
+
+impl Answers for OfRecording<'_> {
+    fn lines(
+        &mut self,
+        recorded: &Recorded,
+        function: FunctionId,
+        event: u32,
+    ) -> Result<Lines, String> {
+        let (recording, sources) = (self.recording, self.sources);
+        let from = From { recording, sources, input: &self.input, global: self.global };
+        let selected = Selected { recorded, event, limit: 0, percent: 0.0 };
+        let sites = sites(recorded, event);
+        let told =
+            from.told(selected, function, &sites, true).map_err(|error| format!("{error:#}"))?;
+        let notes = lines_notes(&told);
+        Ok(Lines { annotated: told.annotated, sources: told.sources, own: told.own, notes })
+    }
+
+    fn time(&mut self, time: &str) -> Result<Recorded, String> {
+        let mut part = self.recording.part.clone();
+        part.filter.time = match time {
+            "" => self.recording.part.filter.time,
+            time => Some(super::filter::seconds(time)?),
+        };
+        // A bar would be drawn over the screen.
+        let mut quiet = self.global.clone();
+        quiet.quiet = true;
+        let detail = Detail { addresses: true, ..Detail::default() };
+        let read = part.read(&self.recording.input, &self.input, detail, &quiet);
+        let recorded = read.map_err(|error| format!("{error:#}"))?;
+        if recorded.stacks.is_empty() {
+            return Err("no sample was taken then".to_owned());
+        }
+        Ok(recorded)
+    }
+}
