@@ -27,7 +27,7 @@ fn weight(samples: u64, period: u64) -> Weight {
 }
 
 fn function(name: &str, library: u32) -> Function {
-    Function { name: name.to_owned(), library: LibraryId(library), known: Known::Symbol }
+    Function { name: name.to_owned(), library: LibraryId(library), known: Known::Symbol, line: None }
 }
 
 /// Two threads of a program, sampled and waiting.
@@ -47,6 +47,7 @@ fn recorded(names: [&str; 4]) -> Recorded {
         event,
         thread,
         block: 0,
+        cgroup: None,
         functions: functions.iter().map(|&number| FunctionId(number)).collect(),
         at: None,
         weight,
@@ -56,6 +57,7 @@ fn recorded(names: [&str; 4]) -> Recorded {
     Recorded {
         events: vec![event("cpu-clock", None), event("wait", Some(Reason::Synchronization))],
         threads: vec![thread(10, "program"), thread(11, "worker")],
+        cgroups: Vec::new(),
         names: Names::of(functions, libraries),
         stacks: vec![
             stack(0, 0, &[PARSE, MAIN], weight(20, 20 * ms)),

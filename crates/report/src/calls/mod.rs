@@ -6,6 +6,7 @@ mod hot;
 pub mod lines;
 mod names;
 mod page;
+mod source_names;
 pub mod timeline;
 pub mod waits;
 

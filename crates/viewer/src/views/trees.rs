@@ -35,7 +35,9 @@ struct Open {
 
 fn grow(made: &Made<'_>, view: View) -> Option<Tree> {
     let stacks = made.data.stacks().map(|stack| (&*stack.functions, stack.weight));
-    let is_it = |id: FunctionId| Some(id) == made.chosen;
+    let names = &made.data.recorded().names;
+    let chosen = made.chosen.map(|id| names.without_line(id));
+    let is_it = |id: FunctionId| Some(names.without_line(id)) == chosen;
     match view {
         View::Callers => made.chosen.map(|_| Tree::of_callers(stacks, is_it)),
         View::Callees => made.chosen.map(|_| Tree::of_callees(stacks, is_it)),

@@ -48,7 +48,7 @@ pub fn run(
     viewing::check()?;
     let input = open(&recording.input)?;
     let named = || recording.input.display().to_string();
-    let detail = Detail { addresses: true, ..Detail::default() };
+    let detail = Detail { addresses: true, ..Detail::of(begin.by.unwrap_or_default()) };
     let recorded = recording.part.read(&recording.input, &input, detail, global)?;
     let event = event_of(&recorded, shown.event.as_deref());
     let event = event.map_err(anyhow::Error::msg).with_context(named)?;
@@ -61,10 +61,10 @@ pub fn run(
         }
     };
     let mut viewer =
-        Viewer::new(setup(recording, &input, shown), recorded, event, begin.view, chosen);
+        Viewer::new(setup((recording, &input, shown), &recorded, detail), recorded, event, begin.view, chosen);
     let word = begin.by.and_then(|by| BY.0.iter().find(|(_, one, _)| *one == by));
     word.into_iter().for_each(|(word, ..)| viewer.begin_by(word));
-    let mut answers = OfRecording { recording, sources, input, global };
+    let mut answers = OfRecording { recording, sources, input, detail, global };
     viewing::show(&mut viewer, &mut answers)?;
     Ok(FINE)
 }
@@ -78,7 +78,20 @@ fn heaviest(recorded: &Recorded, event: u32, of: &[FunctionId]) -> Option<Functi
     of.iter().copied().max_by_key(|id| (weight(id), std::cmp::Reverse(*id)))
 }
 
-fn setup(recording: &Recording, input: &Input, shown: &Shown) -> Setup {
+/// Whether rows can be about this: not every recording has all, and lines need more to be read.
+fn is_recorded(by: By, recorded: &Recorded, detail: Detail) -> bool {
+    match by {
+        By::Line => detail.lines,
+        By::Cgroup => !recorded.cgroups.is_empty(),
+        _ => true,
+    }
+}
+
+fn setup(
+    (recording, input, shown): (&Recording, &Input, &Shown),
+    recorded: &Recorded,
+    detail: Detail,
+) -> Setup {
     let origin = recording.origin(input);
     let said = [
         ("recording", Some(origin.recording.clone())),
@@ -89,7 +102,9 @@ fn setup(recording: &Recording, input: &Input, shown: &Shown) -> Setup {
         ("recorder", origin.recorder),
     ];
     let said = said.into_iter().filter_map(|(what, text)| Some(format!("{what}: {}", text?)));
-    viewing::setup(origin.recording, said.collect(), shown.percent)
+    let mut setup = viewing::setup(origin.recording, said.collect(), shown.percent);
+    setup.by.retain(|(_, by)| is_recorded(*by, recorded, detail));
+    setup
 }
 
 /// What the viewer asks of a recording.
@@ -97,6 +112,7 @@ struct OfRecording<'r> {
     recording: &'r Recording,
     sources: &'r [PathBuf],
     input: Input,
+    detail: Detail,
     global: &'r Global,
 }
 
@@ -126,8 +142,7 @@ impl Answers for OfRecording<'_> {
         // A bar would be drawn over the screen.
         let mut quiet = self.global.clone();
         quiet.quiet = true;
-        let detail = Detail { addresses: true, ..Detail::default() };
-        let read = part.read(&self.recording.input, &self.input, detail, &quiet);
+        let read = part.read(&self.recording.input, &self.input, self.detail, &quiet);
         let recorded = read.map_err(|error| format!("{error:#}"))?;
         if recorded.stacks.is_empty() {
             return Err("no sample was taken then".to_owned());

@@ -8,6 +8,7 @@ use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
+use calltrees::rows::By;
 use calltrees::{Blocks, KernelSymbols, Options, Recorded, times};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
@@ -81,6 +82,15 @@ pub struct Detail {
     pub addresses: bool,
     /// The part of the time, of so many.
     pub blocks: Option<u32>,
+    /// The line of their source.
+    pub lines: bool,
+}
+
+impl Detail {
+    /// What rows need.
+    pub fn of(by: By) -> Detail {
+        Detail { lines: by == By::Line, ..Detail::default() }
+    }
 }
 
 /// Opens a recording.
@@ -96,7 +106,12 @@ pub fn open(path: &Path) -> anyhow::Result<Input> {
 impl Recording {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
-        self.part.read(&self.input, &open(&self.input)?, Detail::default(), global)
+        self.read_with(Detail::default(), global)
+    }
+
+    /// Reads the recording, with what rows need.
+    pub fn read_with(&self, detail: Detail, global: &Global) -> anyhow::Result<Recorded> {
+        self.part.read(&self.input, &open(&self.input)?, detail, global)
     }
 
     /// Reads the recording, and what it says of itself.
@@ -154,7 +169,8 @@ impl Part {
             open: &|wanted| finder.open(wanted),
             map: &|pid| maps.open(pid),
             kernel: kernel.as_ref(),
-            inlined: Some(finder.debug()).filter(|_| self.inlined),
+            inlined: Some(finder.debug()).filter(|_| self.inlined || detail.lines),
+            lines: detail.lines,
             addresses: detail.addresses,
             keep: &keep,
             blocks,
