@@ -94,7 +94,8 @@ impl Data {
         }
         let name = self.event().name;
         let event = recorded.events.iter().position(|event| event.name == name);
-        self.event = event.map_or(0, |event| event as u32);
+        let usual = || sampled_events(&recorded).first().copied().unwrap_or(0);
+        self.event = event.filter(|_| !name.is_empty()).map_or_else(usual, |event| event as u32);
         self.all = Rc::new(recorded);
         self.narrow_again();
     }

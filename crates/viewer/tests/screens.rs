@@ -27,7 +27,12 @@ fn weight(samples: u64, period: u64) -> Weight {
 }
 
 fn function(name: &str, library: u32) -> Function {
-    Function { name: name.to_owned(), library: LibraryId(library), known: Known::Symbol, line: None }
+    Function {
+        name: name.to_owned(),
+        library: LibraryId(library),
+        known: Known::Symbol,
+        line: None,
+    }
 }
 
 /// Two threads of a program, sampled and waiting.

@@ -20,6 +20,7 @@ pub mod record;
 pub mod report;
 pub mod stat;
 mod steps;
+pub mod top;
 pub mod train;
 mod viewing;
 pub mod weigh;

@@ -18,6 +18,7 @@ use record::settings::Registers;
 use record::{Branches, Ending, Stdout, Workload};
 use report::record as tell;
 use std::io::IsTerminal;
+pub use target_args::TargetArgs;
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {

@@ -38,6 +38,11 @@ pub trait Answers {
         None
     }
 
+    /// Whether what still ran was asked to end from outside, and the viewer is to end too.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// How long to wait for a key at most, before there may be new samples.
     fn pause(&self) -> Option<Duration> {
         None
@@ -86,6 +91,9 @@ pub fn show(viewer: &mut Viewer, answers: &mut dyn Answers) -> anyhow::Result<()
                 let recorded = answers.time(&time);
                 viewer.read_again(&time, recorded);
             }
+        }
+        if answers.is_over() {
+            return Ok(());
         }
         let pause = answers.pause();
         if pause.is_some() && Instant::now() >= next {

@@ -4,7 +4,7 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "perfdata",
     "address-spaces",
     "annotate",
@@ -15,6 +15,7 @@ const PURE: [&str; 11] = [
     "layout",
     "statistics",
     "report",
+    "recent",
     "viewer",
 ];
 

@@ -60,8 +60,13 @@ pub fn run(
             heaviest(&recorded, event, &of)
         }
     };
-    let mut viewer =
-        Viewer::new(setup((recording, &input, shown), &recorded, detail), recorded, event, begin.view, chosen);
+    let mut viewer = Viewer::new(
+        setup((recording, &input, shown), &recorded, detail),
+        recorded,
+        event,
+        begin.view,
+        chosen,
+    );
     let word = begin.by.and_then(|by| BY.0.iter().find(|(_, one, _)| *one == by));
     word.into_iter().for_each(|(word, ..)| viewer.begin_by(word));
     let mut answers = OfRecording { recording, sources, input, detail, global };

@@ -7,12 +7,13 @@ mod finished;
 mod interactive;
 mod lines;
 mod recording;
-mod run_time;
+pub mod run_time;
 mod sources;
-mod symbols;
+pub mod symbols;
 mod waits;
 
 use crate::cli::Global;
+pub use calls::BY;
 
 /// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
 ///

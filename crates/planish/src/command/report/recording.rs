@@ -14,6 +14,7 @@ use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Which recording, which of its samples, and where its files are.
 #[derive(Debug, clap::Args)]
@@ -166,7 +167,7 @@ impl Part {
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
-            open: &|wanted| finder.open(wanted),
+            open: &|wanted| finder.open(wanted).map(Arc::new),
             map: &|pid| maps.open(pid),
             kernel: kernel.as_ref(),
             inlined: Some(finder.debug()).filter(|_| self.inlined || detail.lines),
