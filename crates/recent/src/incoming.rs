@@ -85,7 +85,9 @@ impl Incoming {
 
     /// The bytes of what comes next, if they are all there.
     fn next(&self, left: &[u8]) -> Result<Option<usize>, Unreadable> {
-        let bytes = if self.follows > 0 {
+        let bytes = if self.follows > MOST_BEGIN {
+            return Err(Unreadable::Damaged { at: self.at });
+        } else if self.follows > 0 {
             self.follows
         } else if self.begin.is_empty() {
             if !left.starts_with(b"PERFILE2".get(..left.len().min(8)).unwrap_or_default()) {

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of all records that are kept: those of some ten thousand processes.
 const MOST_BYTES: usize = 64 << 20;
+/// Processes that begin between two outputs.
+const MOST_FORKS: usize = 1 << 20;
 const BODY_AT: usize = 8;
 
 /// The records of a process, in the order in which they came.
@@ -53,6 +55,9 @@ impl Processes {
         match kind {
             // Process, parent, thread.
             kind::FORK if pid != second => {
+                if self.forks.len() >= MOST_FORKS {
+                    return false;
+                }
                 self.ended.remove(&pid);
                 self.forks.push((second, pid));
                 return true;
