@@ -17,7 +17,14 @@ fn build(dir: &Path) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/calls.c");
     let built = Command::new("cc")
         .current_dir(dir)
-        .args(["-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-o", "calls"])
+        .args([
+            "-O1",
+            "-g",
+            "-fno-omit-frame-pointer",
+            "-fno-optimize-sibling-calls",
+            "-o",
+            "calls",
+        ])
         .arg(source)
         .status();
     assert!(built.unwrap().success());

@@ -95,13 +95,7 @@ fn each_part_has_its_own_samples_and_all_that_is_mapped() {
     // The parent forks and ends; the child is known by what the parent had, in this part and the
     // next.
     let mut bytes = Vec::new();
-    let task = |pid, from| TaskEvent {
-        pid,
-        parent_pid: from,
-        tid: pid,
-        parent_tid: from,
-        time: 5,
-    };
+    let task = |pid, from| TaskEvent { pid, parent_pid: from, tid: pid, parent_tid: from, time: 5 };
     encoder.fork(&mut bytes, &task(8, 7), &at(7, 5)).unwrap();
     encoder.exit(&mut bytes, &task(7, 1), &at(7, 6)).unwrap();
     sample(&mut bytes, 8, 0x1100, 7);

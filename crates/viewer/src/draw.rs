@@ -221,7 +221,12 @@ impl Viewer {
         let room = screen.width().saturating_sub(at);
         let more = match row.more.as_str() {
             "" => String::new(),
-            more => middle(more, (room / 3).max(8), screen.ascii),
+            more => {
+                // What a short name leaves over; of a long one a third.
+                let name = width(&middle(&row.name, room, screen.ascii));
+                let cells = room.saturating_sub(name + 2).max(room / 3).max(8).min(room);
+                middle(more, cells, screen.ascii)
+            }
         };
         let behind = if more.is_empty() { 0 } else { width(&more) + 2 };
         let name = middle(&row.name, room.saturating_sub(behind), screen.ascii);

@@ -89,11 +89,13 @@ pub(crate) struct Table {
     pub left_out: usize,
     /// What is said above the table.
     pub about: String,
+    /// Whether its lines are sentences, to be folded as wide as the screen.
+    pub prose: bool,
 }
 
 impl Table {
     /// A table that holds nothing but a sentence.
     pub(crate) fn only(text: &str) -> Table {
-        Table { rows: vec![Row::text(0, text)], ..Table::default() }
+        Table { rows: vec![Row::text(0, text)], prose: true, ..Table::default() }
     }
 }

@@ -49,5 +49,5 @@ pub(super) fn table(made: &Made<'_>) -> Table {
     let left_out = count - rows.len();
     let about = format!("by {word}, most {} first", made.order.word());
     let about = if made.order == Order::Name { format!("by {word}, by name") } else { about };
-    Table { columns, title: word.to_owned(), rows, left_out, about }
+    Table { columns, title: word.to_owned(), rows, left_out, about, prose: false }
 }

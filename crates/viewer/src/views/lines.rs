@@ -23,6 +23,7 @@ pub(super) fn table(made: &Made<'_>) -> Table {
                 Row::text(0, format!("The lines of {} cannot be shown:", name(*id))),
                 Row::text(1, why.clone()),
             ],
+            prose: true,
             ..Table::default()
         },
         Fetched::Here(id, lines) => told(made, lines, &name(*id)),
@@ -98,8 +99,8 @@ fn told(made: &Made<'_>, lines: &Lines, name: &str) -> Table {
         columns,
         title: "line, and below it its instructions".to_owned(),
         rows,
-        left_out: 0,
         about,
+        ..Table::default()
     }
 }
 

@@ -9,7 +9,7 @@ mod waits;
 pub(crate) use trees::{Grown, search};
 
 use crate::data::{Data, Lines, Setup};
-use crate::row::{RowKey, Table};
+use crate::row::{Row, RowKey, Table};
 use calltrees::FunctionId;
 use rustc_hash::FxHashSet;
 
@@ -156,6 +156,17 @@ pub(crate) struct Made<'m> {
 impl Made<'_> {
     /// The table of a view; of a tree also the tree.
     pub(crate) fn table(&self, view: View) -> (Table, Option<Grown>) {
+        let (mut table, grown) = self.of_view(view);
+        if table.prose {
+            let cells = self.width.saturating_sub(2).max(10);
+            let lines = table.rows.iter();
+            let lines = lines.flat_map(|row| notes::folded(&row.name, cells, self.setup.ascii));
+            table.rows = (0..).zip(lines).map(|(number, line)| Row::text(number, line)).collect();
+        }
+        (table, grown)
+    }
+
+    fn of_view(&self, view: View) -> (Table, Option<Grown>) {
         match view {
             View::Hot => (hot::table(self), None),
             View::Callers | View::Callees | View::Tree => trees::table(self, view),

@@ -67,15 +67,13 @@ pub(super) fn table(made: &Made<'_>) -> Table {
     let book = |(name, number): (String, u64)| format!("{:>14}  {name}", report::count(number));
     part("Ledger", books(recorded).into_iter().map(book).collect());
     part("The recording", made.setup.notes.clone());
-    // Sentences are read whole.
-    let cells = made.width.saturating_sub(2).max(10);
-    let wrapped = lines.iter().flat_map(|line| folded(line, cells, made.setup.ascii));
-    let rows = (0..).zip(wrapped).map(|(number, line)| Row::text(number, line)).collect();
-    Table { about: "what the numbers do not hold".to_owned(), rows, ..Table::default() }
+    let rows = (0..).zip(lines).map(|(number, line)| Row::text(number, line)).collect();
+    let about = "what the numbers do not hold".to_owned();
+    Table { about, rows, prose: true, ..Table::default() }
 }
 
 /// A line at its blanks, set in as it was.
-fn folded(line: &str, cells: usize, ascii: bool) -> Vec<String> {
+pub(super) fn folded(line: &str, cells: usize, ascii: bool) -> Vec<String> {
     let indent = line.len() - line.trim_start().len();
     let mut out = vec![String::new()];
     for word in line.split(' ') {

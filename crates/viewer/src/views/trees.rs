@@ -66,7 +66,8 @@ pub(super) fn table(made: &Made<'_>, view: View) -> (Table, Option<Grown>) {
     let grown = Grown { tree, whole };
     let rows = rows(made, &grown);
     let left_out = nodes_below(&grown, made.percent);
-    let table = Table { columns, title: "function".to_owned(), rows, left_out, about };
+    let table =
+        Table { columns, title: "function".to_owned(), rows, left_out, about, prose: false };
     (table, Some(grown))
 }
 

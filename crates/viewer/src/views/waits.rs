@@ -82,7 +82,7 @@ pub(super) fn table(made: &Made<'_>) -> Table {
     let time = report::duration_ns(whole.period as f64);
     let about = format!("{all}, {time} of all threads together; b: by {other}");
     let (rows, left_out) = rows;
-    Table { columns, title: title.to_owned(), rows, left_out, about }
+    Table { columns, title: title.to_owned(), rows, left_out, about, prose: false }
 }
 
 type Rows = (Vec<Row>, usize);
