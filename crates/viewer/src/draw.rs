@@ -3,9 +3,9 @@
 //! Any size will do: what matters least goes first where there is little room.
 
 use crate::help;
-use crate::row::{Fold, Row, Table};
+use crate::row::{Fold, Row, RowKey, Table};
 use crate::state::{Over, Viewer};
-use crate::text::{head, middle, width, wrapped};
+use crate::text::{folded, head, middle, start, width, wrapped};
 use crate::views::View;
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
@@ -229,7 +229,10 @@ impl Viewer {
             }
         };
         let behind = if more.is_empty() { 0 } else { width(&more) + 2 };
-        let name = middle(&row.name, room.saturating_sub(behind), screen.ascii);
+        let is_text = row.function.is_none() && matches!(row.key, RowKey::Number(..));
+        // Of a name the end matters too, of a line of text the begin.
+        let fit = if is_text { start } else { middle };
+        let name = fit(&row.name, room.saturating_sub(behind), screen.ascii);
         let found = !self.search.is_empty() && crate::prompt::matches(&row.name, &self.search);
         let style = if found { STRONG.add_modifier(Modifier::UNDERLINED) } else { Style::new() };
         let at = screen.put(at, y, &name, style);
@@ -247,7 +250,8 @@ impl Viewer {
                 for (group, keys) in help::all(self.setup.live) {
                     lines.push((group.to_owned(), STRONG));
                     for (key, what) in keys {
-                        let behind = wrapped(what, wide.saturating_sub(16), self.setup.ascii);
+                        let cells = wide.saturating_sub(17).max(10);
+                        let behind = folded(what, cells, self.setup.ascii);
                         for (number, part) in behind.iter().enumerate() {
                             let key = if number == 0 { key } else { "" };
                             lines.push((format!("  {key:<13} {part}"), Style::new()));

@@ -137,6 +137,12 @@ impl Viewer {
         if !self.still {
             self.data.replace(recorded);
             self.message = said.to_owned();
+            // Who has not moved looks at what is hottest, whatever that is now.
+            self.with_place(|place| {
+                if place.selected == 0 {
+                    place.key = None;
+                }
+            });
             self.make();
         }
     }
@@ -243,10 +249,10 @@ impl Viewer {
 
     /// Selects the hottest line, of the lines of a function.
     fn to_hottest(&mut self) {
-        let rows = (0..).zip(&self.table.rows).filter(|(_, row)| row.depth == 0);
-        let hottest = rows.max_by(|(_, one), (_, other)| one.heat.total_cmp(&other.heat));
-        let at: usize = hottest.map_or(0, |(at, _)| at);
-        self.select(at);
+        let rows = self.table.rows.iter().enumerate().filter(|(_, row)| row.depth == 0);
+        // The first of several.
+        let hottest = rows.rev().max_by(|(_, one), (_, other)| one.heat.total_cmp(&other.heat));
+        self.select(hottest.map_or(0, |(at, _)| at));
     }
 
     /// Asks for the lines of the chosen function, unless they are there.

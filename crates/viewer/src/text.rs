@@ -98,6 +98,36 @@ pub(crate) fn wrapped(text: &str, cells: usize, ascii: bool) -> Vec<String> {
     lines
 }
 
+/// The begin of a line of text in at most `cells` cells, marked where it is cut.
+pub(crate) fn start(text: &str, cells: usize, ascii: bool) -> String {
+    let most = cells.saturating_mul(4).saturating_add(16);
+    let shown = head(text, cells, ascii);
+    let is_whole = text.len() <= most && width(&report::visible(text)) <= cells;
+    let gap = gap(ascii);
+    match cells.checked_sub(width(gap)) {
+        Some(room) if !is_whole => head(text, room, ascii) + gap,
+        _ => shown,
+    }
+}
+
+/// A line at its blanks, set in as it was.
+pub(crate) fn folded(line: &str, cells: usize, ascii: bool) -> Vec<String> {
+    let indent = line.len() - line.trim_start().len();
+    let mut out = vec![String::new()];
+    for word in line.split(' ') {
+        let Some(last) = out.last_mut() else { continue };
+        if width(last) + 1 + width(word) > cells && !last.trim().is_empty() {
+            out.push(" ".repeat(indent + 2) + word);
+        } else {
+            if !last.is_empty() || word.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    out.into_iter().flat_map(|line| wrapped(&line, cells, ascii)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,6 +139,8 @@ mod tests {
         assert_eq!(middle("a_long_name_of_a_function", 11, true), "a_lo...tion");
         assert_eq!(middle("abcdef", 1, false), "a");
         assert_eq!(middle("abcdef", 0, false), "");
+        assert_eq!((start("abc", 3, false), start("abcd", 3, false)), ("abc".into(), "ab…".into()));
+        assert_eq!(folded("  one two three", 9, false), ["  one two", "    three"]);
     }
 
     #[test]
@@ -125,6 +157,8 @@ mod tests {
         for name in names {
             for cells in 0..40 {
                 for ascii in [false, true] {
+                    let start = start(name, cells, ascii);
+                    assert!(width(&start) <= cells, "{cells}: {start:?}");
                     let shown = middle(name, cells, ascii);
                     assert!(width(&shown) <= cells, "{cells}: {shown:?}");
                     assert!(!shown.contains(['\x1b', '\n', '\t', '\u{202e}']), "{shown:?}");

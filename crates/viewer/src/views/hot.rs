@@ -28,7 +28,7 @@ pub(super) fn table(made: &Made<'_>) -> Table {
         columns.push(Column::new("total", 10, 0));
     }
     let amount = if event.is_clock { "self time" } else { "self count" };
-    columns.extend([Column::new(amount, 13, 64), Column::new("samples", 10, 76)]);
+    columns.extend([Column::new(amount, 13, 96), Column::new("samples", 10, 110)]);
     let row = |row: &Weighed| {
         let own = Data::share(row.own, whole);
         let mut cells = vec![percent(own)];

@@ -91,10 +91,12 @@ fn told(made: &Made<'_>, lines: &Lines, name: &str) -> Table {
         );
         rows.push(Row::text(usize::MAX / 2 + number, text));
     }
-    let notes = (0..).zip(&lines.notes);
-    rows.extend(
-        notes.map(|(number, note)| Row::text(usize::MAX / 4 + number, format!("note: {note}"))),
-    );
+    // Beside the columns.
+    let cells = made.width.saturating_sub(16).max(20);
+    let notes = lines.notes.iter().map(|note| format!("note: {note}"));
+    let notes = notes.flat_map(|note| crate::text::folded(&note, cells, made.setup.ascii));
+    let notes = (0..).zip(notes);
+    rows.extend(notes.map(|(number, note)| Row::text(usize::MAX / 4 + number, note)));
     Table {
         columns,
         title: "line, and below it its instructions".to_owned(),

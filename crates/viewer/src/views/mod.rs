@@ -10,6 +10,7 @@ pub(crate) use trees::{Grown, search};
 
 use crate::data::{Data, Lines, Setup};
 use crate::row::{Row, RowKey, Table};
+use crate::text::folded;
 use calltrees::FunctionId;
 use rustc_hash::FxHashSet;
 
@@ -160,7 +161,7 @@ impl Made<'_> {
         if table.prose {
             let cells = self.width.saturating_sub(2).max(10);
             let lines = table.rows.iter();
-            let lines = lines.flat_map(|row| notes::folded(&row.name, cells, self.setup.ascii));
+            let lines = lines.flat_map(|row| folded(&row.name, cells, self.setup.ascii));
             table.rows = (0..).zip(lines).map(|(number, line)| Row::text(number, line)).collect();
         }
         (table, grown)

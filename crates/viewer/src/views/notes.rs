@@ -29,9 +29,9 @@ pub(super) fn timeline(made: &Made<'_>) -> Table {
     match Timeline::new(made.data.recorded(), told, (parts, 0)) {
         Ok(found) => {
             let text = found.text();
-            let (about, rest) = text.split_once('\n').unwrap_or(("", &text));
-            let rows = rest.lines().skip_while(|line| line.is_empty());
-            let rows = (0..).zip(rows).map(|(number, line)| Row::text(number, line)).collect();
+            let (about, rest) = text.split_once(": ").unwrap_or(("", &text));
+            let rows = (0..).zip(rest.lines()).map(|(number, line)| Row::text(number, line));
+            let rows = rows.collect();
             Table { about: about.to_owned(), rows, ..Table::default() }
         }
         Err(why) => Table::only(&why),
@@ -61,33 +61,16 @@ pub(super) fn table(made: &Made<'_>) -> Table {
         lines.push(title.to_owned());
         lines.extend(said.into_iter().map(|line| format!("  {line}")));
     };
-    part("Notes", notes(recorded, made.data.event));
+    let of_event = notes(recorded, made.data.event);
     let waits = Told::new(recorded, |_| true, 0).map(|told| told.notes());
-    part("Notes on waits", waits.unwrap_or_default());
+    let mut waits = waits.unwrap_or_default();
+    waits.retain(|note| !of_event.contains(note));
+    part("Notes", of_event);
+    part("Notes on waits", waits);
     let book = |(name, number): (String, u64)| format!("{:>14}  {name}", report::count(number));
     part("Ledger", books(recorded).into_iter().map(book).collect());
     part("The recording", made.setup.notes.clone());
     let rows = (0..).zip(lines).map(|(number, line)| Row::text(number, line)).collect();
     let about = "what the numbers do not hold".to_owned();
     Table { about, rows, prose: true, ..Table::default() }
-}
-
-/// A line at its blanks, set in as it was.
-pub(super) fn folded(line: &str, cells: usize, ascii: bool) -> Vec<String> {
-    let indent = line.len() - line.trim_start().len();
-    let mut out = vec![String::new()];
-    for word in line.split(' ') {
-        let Some(last) = out.last_mut() else { continue };
-        if crate::text::width(last) + 1 + crate::text::width(word) > cells
-            && !last.trim().is_empty()
-        {
-            out.push(" ".repeat(indent + 2) + word);
-        } else {
-            if !last.is_empty() || word.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    out.into_iter().flat_map(|line| crate::text::wrapped(&line, cells, ascii)).collect()
 }

@@ -60,7 +60,7 @@ pub(super) fn table(made: &Made<'_>) -> Table {
     for ((_, name), from) in kinds.iter().zip(from) {
         columns.push(Column::new(name.clone(), name.chars().count().max(9) + 2, from));
     }
-    columns.extend([Column::new("waits", 9, 60), Column::new("longest", 11, 80)]);
+    columns.extend([Column::new("waits", 9, 100), Column::new("longest", 11, 90)]);
     let shown = kinds.len().min(from.len());
     let cells = |sums: &Sums| {
         let time = |weight: Weight| report::duration_ns(weight.period as f64);
