@@ -113,15 +113,14 @@ pub(crate) fn start(text: &str, cells: usize, ascii: bool) -> String {
 /// A line at its blanks, set in as it was.
 pub(crate) fn folded(line: &str, cells: usize, ascii: bool) -> Vec<String> {
     let indent = line.len() - line.trim_start().len();
-    let mut out = vec![String::new()];
-    for word in line.split(' ') {
+    let mut out = vec![" ".repeat(indent)];
+    for word in line.trim_start().split(' ') {
         let Some(last) = out.last_mut() else { continue };
-        if width(last) + 1 + width(word) > cells && !last.trim().is_empty() {
+        let begins = last.trim().is_empty();
+        if width(last) + 1 + width(word) > cells && !begins {
             out.push(" ".repeat(indent + 2) + word);
         } else {
-            if !last.is_empty() || word.is_empty() {
-                last.push(' ');
-            }
+            last.push_str(if begins { "" } else { " " });
             last.push_str(word);
         }
     }
