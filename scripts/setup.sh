@@ -61,9 +61,26 @@ if [ "${1:-}" = test ]; then
   has bc || want bc "the same"
   [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks those objects"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
-  has chromedriver || want chromium-driver "clicks in it"
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || want python3-venv "an environment for Playwright, which clicks in it"
   has tmux || want tmux "the terminal that planish report -i and planish top are tried on"
 fi
+
+# Playwright for the tests of pages, in an environment of its own beside what is built. Without it those tests say that
+# they are skipped.
+add_playwright() {
+  local place=${CARGO_TARGET_DIR:-target}/playwright
+  ! cmp -s scripts/playwright.txt "$place/installed.txt" || return 0
+  local python=python3
+  "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 || python=/usr/bin/python3
+  echo "setup: Playwright into $place: opens pages in the tests, clicks, and looks for errors"
+  if rm -rf "$place" && "$python" -m venv "$place" &&
+    "$place/bin/python" -m pip install -q --disable-pip-version-check --no-input -r scripts/playwright.txt; then
+    cp scripts/playwright.txt "$place/installed.txt"
+  else
+    echo "setup: Playwright could not be installed; the tests of pages will say that they are skipped" >&2
+    rm -rf "$place"
+  fi
+}
 
 if [ "${1:-}" = bench ]; then
   has perf2bolt-22 || want bolt-22 "perf2bolt, a peer that make bench measures beside planish"
@@ -93,6 +110,7 @@ add_linters() {
 [ -z "${rust_missing:-}" ] && [ "${CARGO:-}" = /usr/bin/cargo ] && [ -e /usr/share/doc/cargo-web ] && add_linters
 
 if [ -z "${rust_missing:-}" ] && [ "$llvm" = present ] && [ ${#packages[@]} -eq 0 ]; then
+  [ "${1:-}" != test ] || add_playwright
   echo "setup: nothing missing (Rust $RUST_VERSION, clang $llvm_wanted)"
   exit 0
 fi
@@ -191,6 +209,7 @@ for i in "${!packages[@]}"; do
   install+=("$name")
 done
 if [ ${#install[@]} -eq 0 ]; then
+  [ "${1:-}" != test ] || add_playwright
   echo "setup: nothing more to install"
   exit 0
 fi
@@ -206,4 +225,5 @@ apt install -y --no-install-recommends "${install[@]}" |
   awk '/^Need to get|^After this/ { print "setup: " $0 } /^Get:/ { n++; if (n % 20 == 0) { print "setup: fetched " n; fflush() } }
        /^Setting up/ { m++; if (m % 20 == 0) { print "setup: set up " m; fflush() } } /^E:/ { print }'
 find_rust || { echo "setup: still no Rust $MSRV or newer after installing; please report this with the output above" >&2; exit 1; }
+[ "${1:-}" != test ] || add_playwright
 echo "setup: done (Rust $RUST_VERSION)"

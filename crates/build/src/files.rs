@@ -43,6 +43,8 @@ pub struct Files {
     pub report_markdown: PathBuf,
     /// The report for programs.
     pub report_json: PathBuf,
+    /// The same as a page.
+    pub report_page: PathBuf,
     /// Evaluation commands.
     pub evaluations: usize,
     /// Name of the program.
@@ -76,6 +78,7 @@ impl Files {
             layout_verify: folder.join("layout-verify.json"),
             report_markdown: folder.join("report.md"),
             report_json: folder.join("report.json"),
+            report_page: folder.join("report.html"),
             evaluations: config.evaluate.command.all().len(),
             name,
             build: config.build.clone(),

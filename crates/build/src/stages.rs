@@ -225,6 +225,7 @@ impl Stages<'_> {
             config: Input::from(file),
             markdown: Output::from(&files.report_markdown),
             json: Output::from(&files.report_json),
+            page: Output::from(&files.report_page),
         };
         let mut found = vec![files.verify.clone(), last_summary(self.config)];
         if self.config.optimize.profile_rounds() > 1 {

@@ -19,6 +19,21 @@ impl Blocks {
         Blocks { from: time.start, length: length.saturating_add(1), count }
     }
 
+    /// When the first begins, in ns of the recording's clock.
+    pub fn start(&self) -> u64 {
+        self.from
+    }
+
+    /// How long each is, in ns.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// The block of a time. What has no time, or lies outside, counts to the nearest end.
     #[inline]
     pub fn at(&self, time: Option<u64>) -> u32 {

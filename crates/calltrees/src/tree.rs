@@ -129,6 +129,14 @@ impl Tree {
         NodeId(0)
     }
 
+    /// The node that a stack, innermost first, ends in; of trees of whole stacks.
+    pub fn end_of(&self, functions: &[FunctionId]) -> Option<NodeId> {
+        functions
+            .iter()
+            .rev()
+            .try_fold(self.root(), |at, function| self.numbers.get(&(at, *function)).copied())
+    }
+
     /// A node.
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.0 as usize)
@@ -174,6 +182,11 @@ mod tests {
         let calls = Tree::of_calls(given());
         let inside_f = [(1, 8, 3), (1, 5, 0), (2, 5, 5)];
         assert_eq!(all(&calls), [&[(99, 9, 0), (0, 9, 0)], &inside_f[..], &[(2, 1, 1)]].concat());
+        for (stack, weight) in &stacks {
+            let end = calls.end_of(stack).and_then(|id| calls.get(id)).unwrap();
+            assert_eq!((end.function, end.own.period), (Some(stack[0]), *weight));
+        }
+        assert_eq!(calls.end_of(&path(&[7, 0])), None);
         let is_f = |function: FunctionId| function.0 == 1;
         let callees = Tree::of_callees(given(), is_f);
         assert_eq!(all(&callees), [&[(99, 8, 0)], &inside_f[..]].concat());

@@ -181,6 +181,10 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
         assert_eq!(notes.contains(&format!("{name} is left out")), !possible, "{notes}");
         assert_eq!(taken(name).is_some(), possible, "{report:#}");
     }
+    let page = std::fs::read_to_string(project.at(".planish/report.html")).unwrap();
+    assert!(page.contains("default-src &#39;none&#39;") && page.contains("Straightened branches"));
+    let turned = &report["layout"]["summary"]["turned"];
+    assert!(turned["to_fall_through"][1].as_u64() >= turned["to_taken"][1].as_u64(), "{turned}");
     let markdown = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
     assert!(markdown.starts_with("# app, rebuilt with its profile and a layout: "), "{markdown}");
     assert!(markdown.contains("| superpages (2 MiB) touched | "), "{markdown}");

@@ -2,6 +2,7 @@
 
 mod conclusion;
 mod images;
+mod page;
 #[cfg(test)]
 mod tests;
 mod variants;

@@ -42,11 +42,11 @@ impl Told {
         }
     }
 
-    /// A page with tables and pictures, which a whole run has none of.
-    pub fn html(&self) -> Option<String> {
+    /// A page with tables and pictures.
+    pub fn html(&self) -> String {
         match self {
-            Told::Measurement(measured) => Some(compare::html(measured, &[])),
-            Told::Optimization(_) => None,
+            Told::Measurement(measured) => compare::html(measured, &[]),
+            Told::Optimization(run) => run.html(),
         }
     }
 

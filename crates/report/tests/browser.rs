@@ -49,7 +49,7 @@ fn the_page_works_in_chromium_without_errors_and_without_network() {
 
     // The keyboard does the same.
     browser.run("document.querySelector(\"a.cell[href='#b2m1']\").focus()");
-    browser.key('\u{e007}');
+    browser.key("Enter");
     std::thread::sleep(Duration::from_millis(100));
     let state =
         "return [document.querySelector('#b2m1').open, document.activeElement.parentElement.id]";
@@ -73,14 +73,7 @@ fn the_page_works_in_chromium_without_errors_and_without_network() {
     browser.assert_silent();
 
     // Nothing is wider than the window, but for what moves sideways by itself.
-    let wide = "var edge = document.documentElement.clientWidth; \
-                var out = Array.from(document.querySelectorAll('main *')).filter(e => \
-                e.getBoundingClientRect().right > edge + 1 && !e.parentElement.closest('.scroll')); \
-                return [document.documentElement.scrollWidth > edge, out.slice(0, 3).map(e => e.outerHTML.slice(0, 200))]";
-    for width in [1280, 400] {
-        browser.post("window/rect", json!({"width": width, "height": 900}));
-        assert_eq!(browser.run(wide), json!([false, []]), "{width}");
-    }
+    browser.assert_good_to_look_at("compare");
 
     let (m, e) = hostile();
     browser.open(&report::compare::html(&m, &e));
@@ -95,10 +88,7 @@ fn the_page_works_in_chromium_without_errors_and_without_network() {
         "document.body.appendChild(document.createElement('img')).src = 'http://127.0.0.1:9/a.png'",
     );
     std::thread::sleep(Duration::from_millis(200));
-    assert!(
-        browser
-            .complaints()
-            .iter()
-            .any(|c| c["message"].as_str().unwrap_or_default().contains("Content Security Policy"))
-    );
+    let (complaints, requests) = browser.said();
+    assert!(complaints[0].as_str().unwrap().contains("Content Security Policy"), "{complaints:?}");
+    assert_eq!(requests, ["http://127.0.0.1:9/a.png"]);
 }

@@ -5,19 +5,12 @@
 mod chromium;
 
 use calltrees::{
-    Event, Function, FunctionId, Known, Ledger, Library, LibraryId, Names, Recorded, Stack, Thread,
-    Weight,
+    Blocks, Event, Function, FunctionId, Known, Ledger, Library, LibraryId, Names, Recorded, Stack,
+    Thread, Weight,
 };
-use chromium::Browser;
-use report::calls::{LARGEST_PAGE, Origin, Selected, page};
-use serde_json::{Value, json};
-
-const ENTER: char = '\u{e007}';
-const ESCAPE: char = '\u{e00c}';
-const RIGHT: char = '\u{e014}';
-const LEFT: char = '\u{e012}';
-const DOWN: char = '\u{e015}';
-const UP: char = '\u{e013}';
+use chromium::{Browser, DOWN, ENTER, ESCAPE, LEFT, RIGHT, UP, said, strings, typed};
+use report::calls::{Extra, LARGEST_PAGE, Origin, Selected, page};
+use serde_json::json;
 
 /// A recording of stacks, innermost first, of functions by number.
 fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Recorded {
@@ -53,7 +46,7 @@ fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Reco
 }
 
 fn written(recorded: &Recorded, origin: &Origin) -> String {
-    page(&Selected { recorded, event: 0, limit: 40, percent: 0.5 }, origin)
+    page(&Selected { recorded, event: 0, limit: 40, percent: 0.5 }, origin, &Extra::default())
 }
 
 /// main (0) calls parse (1) and run (2), both call copy (3); run calls itself through again (4).
@@ -90,23 +83,6 @@ const TREE: &str = "return Array.from(document.querySelectorAll('#tree tbody tr'
                     r.getAttribute('aria-level') + ' ' + r.cells[3].innerText.replace(/[▾▸]/g, '').trim() + ' ' + r.cells[0].textContent)";
 const FOCUSED: &str = "return document.activeElement.textContent";
 
-fn said(browser: &Browser, id: &str) -> String {
-    let text = browser.run(&format!("return document.getElementById('{id}').textContent"));
-    text.as_str().unwrap().replace('\u{a0}', " ")
-}
-
-fn strings(value: Value) -> Vec<String> {
-    let text = |one: &Value| one.as_str().unwrap().replace('\u{a0}', " ");
-    value.as_array().unwrap().iter().map(text).collect()
-}
-
-fn typed(browser: &Browser, id: &str, text: &str) {
-    browser.run(&format!(
-        "var box = document.getElementById('{id}'); box.value = {}; box.dispatchEvent(new Event('input'))",
-        json!(text)
-    ));
-}
-
 /// One browser for all questions: starting it is what takes time.
 #[test]
 fn the_page_of_a_recording_works_in_chromium_without_errors_and_without_network() {
@@ -114,7 +90,7 @@ fn the_page_of_a_recording_works_in_chromium_without_errors_and_without_network(
     browser.open(&written(&small(), &origin("")));
     browser.assert_silent();
     assert_eq!(
-        strings(browser.run(FRAMES)),
+        strings(&browser.run(FRAMES)),
         ["all samples", "main", "run", "parse", "again", "copy", "copy", "run", "copy"]
     );
     // A frame is as wide as it weighs, and lies below its caller.
@@ -138,9 +114,9 @@ fn the_page_of_a_recording_works_in_chromium_without_errors_and_without_network(
 
 fn searches(browser: &Browser) {
     browser.run("document.body.focus()");
-    browser.key('/');
+    browser.key("/");
     assert_eq!(browser.run("return document.activeElement.id"), json!("search"));
-    "COPY".chars().for_each(|key| browser.key(key));
+    ["C", "O", "P", "Y"].into_iter().for_each(|key| browser.key(key));
     assert_eq!(said(browser, "found"), "1 function, in stacks of 80.00 %");
     let found = "return [document.querySelectorAll('.frame.found').length, document.querySelectorAll('#functions tr.found').length]";
     assert_eq!(browser.run(found), json!([3, 1]));
@@ -154,10 +130,10 @@ fn searches(browser: &Browser) {
 
 fn zooms(browser: &Browser) {
     browser.click(".frame[aria-label^='parse']");
-    assert_eq!(strings(browser.run(FRAMES)), ["all samples", "main", "parse", "copy"]);
+    assert_eq!(strings(&browser.run(FRAMES)), ["all samples", "main", "parse", "copy"]);
     assert!(said(browser, "shown").contains("zoomed to parse (30.00 %)"));
     browser.click("#out");
-    assert_eq!(strings(browser.run(FRAMES)).len(), 9);
+    assert_eq!(strings(&browser.run(FRAMES)).len(), 9);
     // The same by keys: down to main, run, and to its right parse.
     browser.run("document.querySelector(\".frame[aria-level='1']\").focus()");
     for (key, name) in [
@@ -176,7 +152,7 @@ fn zooms(browser: &Browser) {
     );
     browser.key(ENTER);
     assert_eq!(
-        strings(browser.run(FRAMES)),
+        strings(&browser.run(FRAMES)),
         ["all samples", "main", "run", "again", "copy", "run", "copy"]
     );
     assert_eq!(browser.run(FOCUSED), json!("run"));
@@ -191,7 +167,7 @@ fn turns(browser: &Browser) {
     let pressed = "return document.getElementById('invert').getAttribute('aria-pressed')";
     assert_eq!(browser.run(pressed), json!("true"));
     assert_eq!(
-        strings(browser.run(FRAMES)),
+        strings(&browser.run(FRAMES)),
         [
             "all samples",
             "copy",
@@ -209,37 +185,37 @@ fn turns(browser: &Browser) {
     browser.click("#invert");
     // Only what goes through a function: by the table, by a key, by the button.
     browser.click("#functions tr:has(button[data-fn]) button[data-fn]");
-    assert_eq!(strings(browser.run(FRAMES)), ["all stacks through copy", "copy"]);
+    assert_eq!(strings(&browser.run(FRAMES)), ["all stacks through copy", "copy"]);
     browser.run("document.querySelector('.frame[tabindex=\"0\"]').focus()");
-    browser.key('i');
-    assert_eq!(strings(browser.run(FRAMES)).len(), 9);
+    browser.key("i");
+    assert_eq!(strings(&browser.run(FRAMES)).len(), 9);
     assert_eq!(browser.run(pressed), json!("true"));
     browser.click("#whole");
     browser.click("#invert");
     browser.click(".frame[aria-label^='run'][aria-level='3']");
     browser.click("#focus");
     assert_eq!(
-        strings(browser.run(FRAMES)),
+        strings(&browser.run(FRAMES)),
         ["all stacks through run", "run", "again", "copy", "run", "copy"]
     );
     assert!(said(browser, "shown").starts_with("Only stacks through run"));
     browser.click("#whole");
-    assert_eq!(strings(browser.run(FRAMES)).len(), 9);
+    assert_eq!(strings(&browser.run(FRAMES)).len(), 9);
 }
 
 fn folds(browser: &Browser) {
     let open = ["1 main 100.00 %", "2 run 70.00 %", "3 again 40.00 %", "4 run 40.00 %"];
     let open = [&open[..], &["5 copy 40.00 %", "3 copy 30.00 %", "2 parse 30.00 %"]].concat();
-    assert_eq!(strings(browser.run(TREE)), open);
+    assert_eq!(strings(&browser.run(TREE)), open);
     browser.run("document.querySelector('#tree tbody tr').focus()");
     browser.key(DOWN);
     browser.key(LEFT);
     let folded = ["1 main 100.00 %", "2 run 70.00 %", "2 parse 30.00 %"];
-    assert_eq!(strings(browser.run(TREE)), folded);
+    assert_eq!(strings(&browser.run(TREE)), folded);
     let state = "return document.activeElement.getAttribute('aria-expanded')";
     assert_eq!(browser.run(state), json!("false"));
     browser.key(RIGHT);
-    assert_eq!(strings(browser.run(TREE)), open);
+    assert_eq!(strings(&browser.run(TREE)), open);
     assert_eq!(browser.run(state), json!("true"));
     browser.key(RIGHT);
     browser.key(ENTER);
@@ -248,32 +224,25 @@ fn folds(browser: &Browser) {
 }
 
 fn lists(browser: &Browser) {
-    assert_eq!(strings(browser.run(LISTED)), ["copy", "parse", "main", "run", "again"]);
+    assert_eq!(strings(&browser.run(LISTED)), ["copy", "parse", "main", "run", "again"]);
     let sorted = "return Array.from(document.querySelectorAll('#functions th')).map(h => h.getAttribute('aria-sort'))";
     assert_eq!(browser.run(sorted)[0], "descending");
     browser.click("#functions th:nth-child(2) button");
-    assert_eq!(strings(browser.run(LISTED)), ["main", "copy", "run", "again", "parse"]);
+    assert_eq!(strings(&browser.run(LISTED)), ["main", "copy", "run", "again", "parse"]);
     browser.click("#functions th:nth-child(5) button");
-    assert_eq!(strings(browser.run(LISTED)), ["again", "copy", "main", "parse", "run"]);
+    assert_eq!(strings(&browser.run(LISTED)), ["again", "copy", "main", "parse", "run"]);
     assert_eq!(browser.run(sorted)[4], "ascending");
     browser.click("#functions th:nth-child(5) button");
-    assert_eq!(strings(browser.run(LISTED)), ["run", "parse", "main", "copy", "again"]);
+    assert_eq!(strings(&browser.run(LISTED)), ["run", "parse", "main", "copy", "again"]);
     typed(browser, "filter", "Ain");
-    assert_eq!(strings(browser.run(LISTED)), ["main", "again"]);
+    assert_eq!(strings(&browser.run(LISTED)), ["main", "again"]);
     assert_eq!(said(browser, "listed"), "2 functions");
     typed(browser, "filter", "");
 }
 
 /// Windows of any width, both themes, paper.
 fn fits(browser: &Browser) {
-    let wide = "var edge = document.documentElement.clientWidth; \
-                var out = Array.from(document.querySelectorAll('main *')).filter(e => \
-                e.getBoundingClientRect().right > edge + 1 && !e.parentElement.closest('.scroll')); \
-                return [document.documentElement.scrollWidth > edge, out.slice(0, 3).map(e => e.outerHTML.slice(0, 200))]";
-    for width in [400, 1280] {
-        browser.post("window/rect", json!({"width": width, "height": 900}));
-        assert_eq!(browser.run(wide), json!([false, []]), "{width}");
-    }
+    browser.assert_good_to_look_at("calls");
     // Names stand out from their frames in either theme and on paper: 4.5 to 1 (WCAG 2.1, 1.4.3).
     let contrast = "function part(c) { c /= 255; return c <= 0.03928 ? c / 12.92 : Math.pow((c + 0.055) / 1.055, 2.4) } \
                     function light(c) { var p = c.match(/[\\d.]+/g).map(Number); return 0.2126 * part(p[0]) + 0.7152 * part(p[1]) + 0.0722 * part(p[2]) } \
@@ -287,19 +256,12 @@ fn fits(browser: &Browser) {
         ("print", "light", "rgb(255, 255, 255)"),
     ];
     for (medium, theme, background) in looks {
-        let wanted = json!({"media": medium, "features": [{"name": "prefers-color-scheme", "value": theme}]});
-        browser.post(
-            "goog/cdp/execute",
-            json!({"cmd": "Emulation.setEmulatedMedia", "params": wanted}),
-        );
+        browser.look(medium, theme);
         assert_eq!(browser.run(contrast), json!([true, background]), "{medium} {theme}");
     }
     let hidden = "return getComputedStyle(document.querySelector('.tools')).display";
     assert_eq!(browser.run(hidden), json!("none"));
-    browser.post(
-        "goog/cdp/execute",
-        json!({"cmd": "Emulation.setEmulatedMedia", "params": {"media": "", "features": []}}),
-    );
+    browser.look("screen", "light");
 }
 
 /// Names that would do something if they were taken for markup or obeyed.
@@ -345,23 +307,33 @@ fn holds_much(browser: &Browser) {
             (path, 1000 + u64::from(n % 977) * 1_000_003)
         })
         .collect();
-    let found = recorded(&names, "/usr/bin/work", &stacks);
-    let text = written(&found, &origin(""));
+    let mut found = recorded(&names, "/usr/bin/work", &stacks);
+    (0..).zip(&mut found.stacks).for_each(|(at, stack)| stack.block = at % 128);
+    let selected = Selected { recorded: &found, event: 0, limit: 40, percent: 0.5 };
+    let blocks = Some(Blocks::cut(&(0..1_000_000_000), 128));
+    let text = page(&selected, &origin(""), &Extra { blocks, ..Extra::default() });
     assert!(text.len() <= LARGEST_PAGE, "{}", text.len());
-    assert!(text.len() > LARGEST_PAGE / 2, "{}", text.len());
-    browser.open(&text);
+    assert!(text.len() > LARGEST_PAGE * 4 / 5, "{}", text.len());
+    let milliseconds = browser.open(&text);
+    println!("a page of {} bytes is drawn after {milliseconds:.0} ms", text.len());
     let notes = said(browser, "notes");
     assert!(notes.contains("light call paths of "), "{notes}");
     assert!(notes.contains(" light functions missing from the table"), "{notes}");
     // All weight is there.
     assert_eq!(
-        browser.run("return calls.total[0] === data.weight && calls.samples[0] === data.samples"),
+        browser.run("return calls.total[0] === seen.weight && calls.samples[0] === seen.samples"),
         json!(true)
     );
     browser.click("#invert");
-    assert_eq!(browser.run("return Math.abs(view.root.total - data.weight) < 1"), json!(true));
-    assert!(strings(browser.run(FRAMES)).contains(&"lighter calls".to_owned()));
+    assert_eq!(browser.run("return Math.abs(view.root.total - seen.weight) < 1"), json!(true));
+    assert!(strings(&browser.run(FRAMES)).contains(&"lighter calls".to_owned()));
     typed(browser, "search", "of<1");
     assert!(said(browser, "found").contains("functions, in stacks of "));
+    // The parts of the time add up to all of it.
+    let sum = browser.run(
+        "var sum = 0; for (var at = 0; at < 128; at += 32) { choose(at, at + 32); sum += calls.total[0]; } \
+         choose(null); return [seen.times !== null, sum === seen.weight, calls.total[0] === seen.weight]",
+    );
+    assert_eq!(sum, json!([true, true, true]));
     browser.assert_silent();
 }

@@ -67,6 +67,8 @@ pub struct Report {
     pub markdown: Output,
     /// For programs.
     pub json: Output,
+    /// For people, to look around in.
+    pub page: Output,
 }
 
 impl Report {
@@ -77,5 +79,7 @@ impl Report {
             .with(&self.markdown)
             .with("--json")
             .with(&self.json)
+            .with("--page")
+            .with(&self.page)
     }
 }

@@ -88,6 +88,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
         Format::Text => {
             write!(out, "{}", report.terminal(Stream::Output.style()))?;
             writeln!(out, "  report: {}", at(&files.report_markdown).display())?;
+            writeln!(out, "  page: {}", at(&files.report_page).display())?;
             writeln!(out, "  program: {}", at(Path::new(report.result_path())).display())?;
         }
     }

@@ -23,7 +23,7 @@ fn chosen(selected: &Selected<'_>, by: By) -> (Vec<Row>, usize) {
 }
 
 /// What a row is of, in one word.
-pub(super) fn noun(by: By) -> &'static str {
+pub(crate) fn noun(by: By) -> &'static str {
     match by {
         By::Function => "function",
         By::Library => "library",

@@ -13,7 +13,7 @@ pub mod waits;
 pub use graph::{Direction, Shape, folded, graph_json, graph_text};
 pub use hot::{hot_json, hot_text};
 pub use names::demangled;
-pub use page::{LARGEST_PAGE, Origin, page};
+pub use page::{Extra, LARGEST_PAGE, Origin, Side, difference_page, page};
 
 use calltrees::rows::{sampled_events, whole};
 use calltrees::{Event, Recorded, Weight};

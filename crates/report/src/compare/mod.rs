@@ -9,7 +9,7 @@
 mod bisect;
 mod calibration;
 mod find;
-mod html;
+pub(crate) mod html;
 mod markdown;
 pub(crate) mod markup;
 mod screen;

@@ -45,6 +45,30 @@ pub struct Worth {
     pub pages_2m: (u64, u64),
 }
 
+/// The jumps within functions that a layout turns over.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turned {
+    /// How many were taken branches and fall through now, and their executions.
+    pub to_fall_through: (u64, u64),
+    /// How many fell through and are taken now, and their executions.
+    pub to_taken: (u64, u64),
+    /// The most executed of those that fall through now.
+    pub lines: Vec<TurnedLine>,
+}
+
+/// A source line whose branch falls through now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnedLine {
+    /// The function, by its linkage name.
+    pub function: String,
+    /// The file, where it is known.
+    pub file: Option<String>,
+    /// The line; 0 without.
+    pub line: u32,
+    /// How often the jump was executed.
+    pub executions: u64,
+}
+
 /// What `planish layout` made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayoutSummary {
@@ -74,6 +98,9 @@ pub struct LayoutSummary {
     pub before: Worth,
     /// As laid out.
     pub after: Worth,
+    /// The jumps that it turns over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turned: Option<Turned>,
     /// Branches, ranges and samples: name, book.
     pub books: Vec<(String, Book)>,
     /// Functions left out: reason in words, how many.

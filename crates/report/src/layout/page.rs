@@ -4,7 +4,7 @@ use super::{HeatView, LayoutView, PageView};
 use crate::compare::Screen;
 use crate::compare::markup::{Markup, Px};
 use crate::numbers::{bytes, count, counted};
-use crate::policy::policy;
+use crate::page::{Frame, whole};
 
 /// Side of a cell, and cells in a row.
 const CELL: f64 = 12.0;
@@ -15,12 +15,9 @@ const MOST_CELLS: usize = ROW * 64;
 const HEAD: f64 = 26.0;
 const SIDE: f64 = 104.0;
 
-/// Shapes and colours: the class is told by the height of the bar in the cell too.
-const STYLE: &str = "svg{font:12px \
-                     sans-serif;max-width:100%}.hot{fill:#c0392b}.warm{fill:#e59866}.cold{fill:#\
-                     8e9aa5;fill-opacity:.25}text{fill:currentColor}body{font:15px/1.5 \
-                     sans-serif;margin:2em auto;max-width:62em;color-scheme:light \
-                     dark}pre{overflow:auto}";
+/// Of the picture that stands alone: the class is told by the height of the bar in the cell too.
+const PICTURE: &str = "svg{font:12px sans-serif;max-width:100%}.hot{fill:#c0392b}.warm{fill:#e59866}.cold{fill:#8e9aa5;fill-opacity:.25}text{fill:currentColor}";
+const STYLE: &str = concat!(include_str!("../page.css"), include_str!("page.css"));
 
 /// All maps below each other as one picture that stands alone.
 pub fn picture(view: &LayoutView) -> String {
@@ -34,35 +31,89 @@ pub fn picture(view: &LayoutView) -> String {
 /// A page with the picture and the functions that were asked for.
 pub fn page(view: &LayoutView) -> String {
     let mut out = Markup::default();
-    out.raw("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>");
-    let policy = policy(STYLE, None);
-    out.empty("meta", &[("http-equiv", &"Content-Security-Policy"), ("content", &policy)]);
-    out.raw(
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/><meta \
-         name=\"color-scheme\" content=\"light dark\"/>",
-    );
-    out.leaf("title", &[], &format!("planish layout: {}", view.binary));
-    out.raw("<style>");
-    out.raw(STYLE);
-    out.raw("</style></head><body><main>");
-    out.leaf("h1", &[], &format!("Layout of {}", view.binary));
-    svg(&mut out, view, false);
-    out.raw(
-        "<p>Hot: the fewest pages that hold 90 % of the executions. Warm: the others that were \
-         executed. Cold: not ",
-    );
-    out.raw("seen executed. Height and colour of a bar say the same.</p>");
+    out.raw("<header><p class=\"brand\">planish layout</p>");
+    out.leaf("h1", &[], &headline(view));
+    out.leaf("p", &[("class", &"small")], &shown(&view.binary));
+    out.raw("</header>");
+    pages(&mut out, view);
+    maps(&mut out, view);
     for function in &view.functions {
-        out.raw("<pre>");
+        out.raw("<section>");
+        let name = function.names.first().map(|name| crate::calls::demangled(name));
+        out.leaf("h2", &[], &shown(&name.unwrap_or_default()));
+        out.raw("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Blocks\"><pre>");
         let plain = Screen { style: Default::default(), width: 100, ascii: false };
         for line in super::text::function(function, plain).lines() {
             out.text(line);
             out.raw("\n");
         }
-        out.raw("</pre>");
+        out.raw("</pre></div></section>");
     }
-    out.raw("</main></body></html>\n");
-    out.finish()
+    out.raw("<footer><p class=\"small\">");
+    out.raw(
+        "Hot: the fewest pages that hold 90 % of the executions. Warm: the others that were \
+         executed. Cold: not seen executed.</p></footer>",
+    );
+    let title = format!("planish layout: {}", shown(&view.binary));
+    whole(Frame { title: &title, style: STYLE, script: "" }, out, None)
+}
+
+/// At most so much of a name.
+fn shown(name: &str) -> String {
+    let mut rest = name.chars();
+    let head: String = rest.by_ref().take(400).collect();
+    let more = if rest.next().is_some() { "…" } else { "" };
+    format!("{}{more}", crate::visible(&head))
+}
+
+fn executed(map: &HeatView) -> usize {
+    map.count("hot") + map.count("warm")
+}
+
+fn headline(view: &LayoutView) -> String {
+    let name = shown(view.binary.rsplit('/').next().unwrap_or(&view.binary));
+    match view.heat.as_slice() {
+        [before, after] => format!(
+            "{name}: {} executed as recorded, {} as laid out",
+            counted(executed(before) as u64, "page", "pages"),
+            count(executed(after) as u64)
+        ),
+        _ => format!("Layout of {name}"),
+    }
+}
+
+/// How many pages are hot, warm and cold in each order.
+fn pages(out: &mut Markup, view: &LayoutView) {
+    out.raw(
+        "<section><h2>Pages of the text</h2><div class=\"scroll\"><table \
+         class=\"fit\"><thead><tr><th scope=\"col\">order</th><th scope=\"col\" \
+         class=\"n\">hot</th><th scope=\"col\" class=\"n\">warm</th><th scope=\"col\" \
+         class=\"n\">cold</th><th scope=\"col\" class=\"n\">page size</th></tr></thead><tbody>",
+    );
+    for map in &view.heat {
+        out.raw("<tr>");
+        out.leaf("th", &[("scope", &"row")], &map.name);
+        for heat in ["hot", "warm", "cold"] {
+            out.leaf("td", &[("class", &"n")], &count(map.count(heat) as u64));
+        }
+        out.leaf("td", &[("class", &"n")], &bytes(map.page_bytes as f64));
+        out.raw("</tr>");
+    }
+    out.raw("</tbody></table></div></section>");
+}
+
+/// The maps as a picture with its legend.
+fn maps(out: &mut Markup, view: &LayoutView) {
+    out.raw(
+        "<section><h2>Map of the text</h2><figure class=\"map\"><div \
+             class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Map of the text\">",
+    );
+    svg(out, view, false);
+    out.raw("</div><figcaption><ul class=\"legend\">");
+    out.raw("<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"hot\" y=\"1\" width=\"11\" height=\"11\"/></svg><span>hot: full cell</span></li>");
+    out.raw("<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"warm\" y=\"4.8\" width=\"11\" height=\"7.2\"/></svg><span>warm: half cell</span></li>");
+    out.raw("<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\"><rect class=\"cold\" y=\"9\" width=\"11\" height=\"3\"/></svg><span>cold: a line</span></li>");
+    out.raw("</ul></figcaption></figure></section>");
 }
 
 fn cells(map: &HeatView) -> (usize, Vec<&[PageView]>) {
@@ -81,7 +132,7 @@ fn svg(out: &mut Markup, view: &LayoutView, alone: bool) {
     out.leaf("title", &[], &format!("Executed pages of {}", view.binary));
     if alone {
         out.raw("<style>");
-        out.raw(STYLE);
+        out.raw(PICTURE);
         out.raw("</style>");
     }
     let mut top = 0.0;

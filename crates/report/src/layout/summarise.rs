@@ -1,6 +1,6 @@
 //! How does a plan of a layout become the plain value that is told?
 
-use super::{Book, LayoutSummary, VERSION, Worth};
+use super::{Book, LayoutSummary, Turned, TurnedLine, VERSION, Worth};
 use crate::{Evidence, counted};
 use image::Image;
 use layout::{Account, Observed, Plan, Totals, Unused};
@@ -43,6 +43,7 @@ impl LayoutSummary {
             clones: worth.clones,
             before: of(&worth.before),
             after: of(&worth.after),
+            turned: Some(turned(plan)),
             books: vec![
                 ("branches".to_owned(), book(&build.branches)),
                 ("ranges".to_owned(), book(&build.fall_throughs)),
@@ -53,6 +54,28 @@ impl LayoutSummary {
             evidence,
             files: Vec::new(),
         }
+    }
+}
+
+/// Source lines that are told of.
+const MOST_LINES: usize = 50;
+
+fn turned(plan: &Plan) -> Turned {
+    let found = plan.turned(MOST_LINES);
+    let line = |one: &layout::Straightened| {
+        let function = plan.cfg.function(one.function);
+        let name = function.and_then(|function| function.names.first());
+        TurnedLine {
+            function: name.cloned().unwrap_or_default(),
+            file: one.place.as_ref().map(|(file, _)| file.clone()),
+            line: one.place.as_ref().map_or(0, |(_, line)| *line),
+            executions: one.executions,
+        }
+    };
+    Turned {
+        to_fall_through: found.to_fall_through,
+        to_taken: found.to_taken,
+        lines: found.straightened.iter().map(line).collect(),
     }
 }
 

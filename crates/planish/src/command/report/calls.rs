@@ -2,6 +2,7 @@
 
 use super::filter;
 use super::interactive::{self, Begin};
+use super::page::{self, PageArgs};
 use super::recording::{Detail, Part, Recording, Shown, Source};
 use crate::cli::{Choice, FINE, Format, Global};
 use crate::output;
@@ -89,7 +90,7 @@ struct GraphArgs {
 /// Show all calls as a tree, from the outermost function inwards.
 ///
 /// As html, it is one page that needs no network: a flame graph, the tree and a table of functions,
-/// to search, zoom and turn to the callers' view.
+/// to search, zoom and turn to the callers' view; of all events, with the threads over time and source lines.
 #[derive(Debug, clap::Args)]
 pub struct TreeArgs {
     #[command(flatten)]
@@ -107,6 +108,8 @@ pub struct TreeArgs {
     /// Write there instead of standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "interactive")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    page: PageArgs,
 }
 
 /// How a tree is written.
@@ -201,13 +204,15 @@ pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
         return interactive::run(&source.recording, &source.shown, &[], begin, global);
     }
     output::refuse_inputs(args.output.as_deref(), [args.source.recording.input.as_path()])?;
-    let (recorded, origin) = args.source.recording.read_with_origin(global)?;
+    if (args.emit, args.format) == (None, TreeFormat::Html) {
+        return page::tree(&args.source, &args.page, args.output.as_deref(), global);
+    }
+    let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape { direction: Direction::Calls, of: Vec::new(), depth: args.depth };
     let text = match (args.emit, args.format) {
         (Some(Stacks::Folded), _) => tell::folded(&selected),
-        (None, TreeFormat::Text) => tell::graph_text(&selected, &shape),
-        (None, TreeFormat::Html) => tell::page(&selected, &origin),
+        (None, TreeFormat::Text | TreeFormat::Html) => tell::graph_text(&selected, &shape),
         (None, TreeFormat::Json) => {
             let text = serde_json::to_string_pretty(&tell::graph_json(&selected, &shape))? + "\n";
             report::json(&text).into_owned()

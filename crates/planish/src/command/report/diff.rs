@@ -1,14 +1,15 @@
 //! `planish report diff`.
 
 use super::calls::BY;
-use super::recording::{Detail, Part, Shown, open};
-use crate::cli::{FINE, Format, Global, NEGATIVE};
+use super::page::write;
+use super::recording::{Detail, Part, Shown, open, origin};
+use crate::cli::{FINE, Global, NEGATIVE};
 use crate::command::percent::percent_of_all;
 use crate::output;
 use anyhow::{Context as _, bail};
 use calltrees::rows::By;
 use calltrees::{Event, Recorded};
-use report::calls::{self as tell, diff};
+use report::calls::{self as tell, Origin, diff};
 use std::path::{Path, PathBuf};
 
 /// Show which functions moved beyond noise between recordings.
@@ -44,8 +45,24 @@ pub struct DiffArgs {
     #[command(flatten)]
     shown: Shown,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t)]
+    format: DiffFormat,
+    /// Write there instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// How a difference is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum DiffFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object
+    Json,
+    /// One page to look around in, of 5 MB at most: the verdicts, and the calls of both sides in
+    /// the colours of the difference
+    Html,
 }
 
 /// Runs `planish report diff`.
@@ -55,12 +72,14 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     if old.iter().chain(&new).filter(|path| path.as_os_str() == "-").count() > 1 {
         bail!("-: standard input holds one recording; name files for the others");
     }
+    output::refuse_inputs(args.output.as_deref(), old.iter().chain(&new).copied())?;
     let blocks = (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS);
-    let read = |paths: &[&Path]| -> anyhow::Result<Vec<(PathBuf, Recorded)>> {
+    let read = |paths: &[&Path]| -> anyhow::Result<Vec<Read>> {
         let detail = Detail { blocks, ..Detail::of(args.by.unwrap_or_default()) };
         let one = |path: &&Path| {
-            let recorded = args.part.read(path, &open(path)?, detail, global)?;
-            Ok((path.to_path_buf(), recorded))
+            let input = open(path)?;
+            let recorded = args.part.read(path, &input, detail, global)?;
+            Ok((path.to_path_buf(), recorded, origin(path, &input)))
         };
         paths.iter().map(one).collect()
     };
@@ -75,12 +94,19 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
         limit: args.shown.limit,
     };
     let found = diff::diff(&before, &after, asked).map_err(anyhow::Error::msg)?;
-    match args.format {
-        Format::Text => output::print(&diff::diff_text(&found))?,
-        Format::Json => output::print_json(&diff::diff_json(&found, &before, &after))?,
-    }
+    let text = match args.format {
+        DiffFormat::Text => diff::diff_text(&found),
+        DiffFormat::Json => {
+            let value = diff::diff_json(&found, &before, &after);
+            report::json(&(serde_json::to_string_pretty(&value)? + "\n")).into_owned()
+        }
+        DiffFormat::Html => {
+            tell::difference_page(&found, &side(&before, &old), &side(&after, &new))
+        }
+    };
+    write(&text, args.output.as_deref())?;
     if !global.quiet {
-        for ((path, recorded), unit) in old.iter().chain(&new).zip(before.iter().chain(&after)) {
+        for ((path, recorded, _), unit) in old.iter().chain(&new).zip(before.iter().chain(&after)) {
             let notes = tell::notes(recorded, unit.event);
             notes.iter().for_each(|note| eprintln!("note: {}: {note}", path.display()));
         }
@@ -88,12 +114,17 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(if found.is_worse() { NEGATIVE } else { FINE })
 }
 
-type Read = (PathBuf, Recorded);
+fn side<'r>(units: &[diff::Unit<'r>], read: &[Read]) -> Vec<(diff::Unit<'r>, Origin)> {
+    units.iter().copied().zip(read.iter().map(|(.., origin)| origin.clone())).collect()
+}
+
+/// A recording with its path and what it says of itself.
+type Read = (PathBuf, Recorded, Origin);
 
 /// The event to compare: the one that is named, else that with most samples, which must be one.
 fn event(old: &[Read], new: &[Read], name: Option<&str>) -> anyhow::Result<Event> {
     let mut first: Option<(&Path, Event)> = None;
-    for (path, recorded) in old.iter().chain(new) {
+    for (path, recorded, _) in old.iter().chain(new) {
         let index = tell::event_of(recorded, name)
             .map_err(anyhow::Error::msg)
             .with_context(|| path.display().to_string())?;
@@ -115,7 +146,7 @@ fn event(old: &[Read], new: &[Read], name: Option<&str>) -> anyhow::Result<Event
 }
 
 fn units<'r>(side: &'r [Read], event: &Event) -> anyhow::Result<Vec<diff::Unit<'r>>> {
-    let unit = |(path, recorded): &'r Read| {
+    let unit = |(path, recorded, _): &'r Read| {
         let event = tell::event_of(recorded, Some(&event.name))
             .map_err(anyhow::Error::msg)
             .with_context(|| path.display().to_string())?;

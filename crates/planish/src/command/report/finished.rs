@@ -2,7 +2,7 @@
 
 use crate::cli::FINE;
 use crate::output::{self, Stream};
-use anyhow::{Context, bail};
+use anyhow::{Context as _, bail};
 use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
 use outcome::Finished;
@@ -33,6 +33,9 @@ pub struct FinishedArgs {
     /// The JSON file to write (with --collect)
     #[arg(long, value_name = "FILE", requires = "collect")]
     pub json: Option<PathBuf>,
+    /// The page to write (with --collect)
+    #[arg(long, value_name = "FILE", requires = "collect")]
+    pub page: Option<PathBuf>,
 }
 
 /// How a report is written.
@@ -45,8 +48,7 @@ pub enum ReportFormat {
     Markdown,
     /// One JSON object
     Json,
-    /// One page with tables and pictures (of a comparison; the pictures of runs need planish
-    /// compare show --html)
+    /// One page with tables and pictures (the pictures of runs need planish compare show --html)
     Html,
 }
 
@@ -60,6 +62,9 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
             serde_json::to_writer_pretty(&mut *out, &report)?;
             Ok(out.write_all(b"\n")?)
         })?;
+        if let Some(page) = &args.page {
+            output::write_file(page, |out| Ok(out.write_all(report.html().as_bytes())?))?;
+        }
         return Ok(FINE);
     }
     let (file, has_project) = report_file(&args.path);
@@ -70,11 +75,7 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     let text = match args.format {
         ReportFormat::Text => told.terminal(style),
         ReportFormat::Markdown => told.markdown(),
-        ReportFormat::Html => told.html().context(
-            "--format html: a whole run is told as text, Markdown or JSON; for a page with \
-             pictures of its measurement: planish compare show .planish/runs-1.jsonl --html \
-             report.html",
-        )?,
+        ReportFormat::Html => told.html(),
         ReportFormat::Json => told.json()?,
     };
     match &args.output {

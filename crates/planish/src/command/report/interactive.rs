@@ -1,13 +1,13 @@
 //! `planish report -i`: a recording on the terminal, to look around in.
 
 use super::calls::BY;
-use super::lines::From;
-use super::recording::{Detail, Part, Recording, Shown, open};
+use super::lines::of_function;
+use super::recording::{Detail, Part, Recording, Shown, open, origin};
 use crate::cli::{FINE, Global};
 use crate::command::viewing::{self, Answers};
 use anyhow::Context as _;
 use calltrees::rows::By;
-use calltrees::{FunctionId, Recorded, sites};
+use calltrees::{FunctionId, Recorded};
 use perfdata::Input;
 use report::calls::lines::lines_notes;
 use report::calls::{Direction, Selected, Shape, event_of};
@@ -97,7 +97,7 @@ fn setup(
     recorded: &Recorded,
     detail: Detail,
 ) -> Setup {
-    let origin = recording.origin(input);
+    let origin = origin(&recording.input, input);
     let said = [
         ("recording", Some(origin.recording.clone())),
         ("command", origin.command),
@@ -128,12 +128,10 @@ impl Answers for OfRecording<'_> {
         function: FunctionId,
         event: u32,
     ) -> Result<Lines, String> {
-        let (recording, sources) = (self.recording, self.sources);
-        let from = From { recording, sources, input: &self.input, global: self.global };
         let selected = Selected { recorded, event, limit: 0, percent: 0.0 };
-        let sites = sites(recorded, event);
-        let told =
-            from.told(selected, function, &sites, true).map_err(|error| format!("{error:#}"))?;
+        let from = (self.recording, &self.input);
+        let told = of_function(from, (selected, function), self.sources, self.global);
+        let told = told.map_err(|error| format!("{error:#}"))?;
         let notes = lines_notes(&told);
         Ok(Lines { annotated: told.annotated, sources: told.sources, own: told.own, notes })
     }

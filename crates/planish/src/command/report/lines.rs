@@ -1,5 +1,6 @@
 //! `planish report lines`: one function by source line and instruction.
 
+use super::filter::FilterArgs;
 use super::interactive::{self, Begin};
 use super::recording::{Detail, Recording, Source, open};
 use super::sources::SourceFinder;
@@ -9,7 +10,7 @@ use crate::output::{self, Stream};
 use address_spaces::{MappedFile, Side};
 use annotate::{Part, Request, annotate, parts};
 use anyhow::{Context as _, anyhow};
-use calltrees::{FunctionId, Recorded, Site, Wanted, Weight, sites};
+use calltrees::{FunctionId, Known, LibraryId, Recorded, Site, Wanted, Weight, sites};
 use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use image::debug::DebugInfo;
@@ -17,7 +18,8 @@ use image::{Image, blocks};
 use perfdata::{Input, sample_type};
 use report::calls::Selected;
 use report::calls::lines::{self as tell, FunctionLines};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use viewer::View;
 
@@ -50,23 +52,31 @@ pub struct LinesArgs {
 
 /// Runs `planish report lines`.
 pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
-    let recording = &args.source.recording;
-    if recording.interactive {
+    if args.source.recording.interactive {
         let begin = Begin { view: View::Lines, function: Some(&args.function), by: None };
-        return interactive::run(recording, &args.source.shown, &args.sources, begin, global);
+        let (recording, shown) = (&args.source.recording, &args.source.shown);
+        return interactive::run(recording, shown, &args.sources, begin, global);
     }
-    let input = open(&recording.input)?;
+    let input = open(&args.source.recording.input)?;
+    let recording = &args.source.recording;
     let detail = Detail { addresses: true, ..Detail::default() };
     let recorded = recording.part.read(&recording.input, &input, detail, global)?;
     let selected = args.source.select(&recorded)?;
+    let finder = Finder::new(&recording.part.symbols, &input);
     let named = || recording.input.display().to_string();
     let sites = sites(&recorded, selected.event);
     let found = tell::candidates(&selected, &sites, &args.function);
     let found = found.map_err(anyhow::Error::msg).with_context(named)?;
+    let mut notes = others(&selected, &found);
     let (function, _) = found.first().copied().ok_or_else(|| anyhow!("no function"))?;
-    let from = From { recording, sources: &args.sources, input: &input, global };
-    let mut told = from.told(selected, function, &sites, args.all).with_context(named)?;
-    told.notes.splice(0..0, others(&selected, &found));
+    let image = image_of(&recorded, function, &finder).with_context(named)?;
+    let part = part_of(&recorded, &image, function, &sites, &mut notes).with_context(named)?;
+    let file = File::load(&image, recording, &input, &finder, global);
+    let lost = lost(&sites, function);
+    let mut told = file.told((selected, function), (part, lost), args.all, notes, global);
+    let sources =
+        SourceFinder::new(&args.sources, args.source.recording.part.symbols.sysroot.as_deref());
+    told.sources = sources.read_all(&told.annotated.files, &told.wanted());
     match args.format {
         Format::Text => output::print(&tell::lines_text(&told, Stream::Output.style()))?,
         Format::Json => output::print_json(&tell::lines_json(&told))?,
@@ -78,35 +88,30 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// What lines are told from, beside the recorded samples.
-pub struct From<'f> {
-    pub recording: &'f Recording,
-    /// Where source files are looked for first.
-    pub sources: &'f [PathBuf],
-    pub input: &'f Input,
-    pub global: &'f Global,
+/// A file, and what is known of its code.
+struct File<'i> {
+    image: &'i Arc<Image>,
+    debug: Option<DebugInfo<'i>>,
+    blocks: Vec<image::blocks::FunctionBlocks>,
+    stacks: Option<Aggregated>,
+    recording: PathBuf,
+    notes: Vec<String>,
 }
 
-impl From<'_> {
-    /// The lines of a function. `sites` are those of the event.
-    pub fn told<'r>(
-        &self,
-        selected: Selected<'r>,
-        function: FunctionId,
-        sites: &[Site],
-        all: bool,
-    ) -> anyhow::Result<FunctionLines<'r>> {
-        let (recording, threads) = (self.recording, self.global.threads());
+impl<'i> File<'i> {
+    fn load(
+        image: &'i Arc<Image>,
+        recording: &Recording,
+        input: &Input,
+        finder: &Finder,
+        global: &Global,
+    ) -> File<'i> {
         let mut notes = Vec::new();
-        let finder = Finder::new(&recording.part.symbols, self.input);
-        let image = image_of(selected.recorded, function, &finder)?;
-        let part = part_of(selected.recorded, &image, function, sites, &mut notes)?;
-        let stacks = self.stacks(&image, &mut notes);
-        let debug = DebugInfo::load(&image, finder.debug());
-        if let Err(error) = &debug {
-            notes.push(format!("debug information: {error}"));
-        }
-        let blocks = match blocks::are_there(&image).then(|| blocks::read(&image)) {
+        let filter = &recording.part.filter;
+        let stacks = stacks((&recording.input, filter), input, image, &mut notes, global);
+        let debug = DebugInfo::load(image, finder.debug());
+        let debug = debug.map_err(|error| notes.push(format!("debug information: {error}"))).ok();
+        let blocks = match blocks::are_there(image).then(|| blocks::read(image)) {
             Some(Ok(blocks)) => blocks,
             Some(Err(error)) => {
                 notes.push(format!("map of blocks: {error}"));
@@ -114,82 +119,123 @@ impl From<'_> {
             }
             None => Vec::new(),
         };
-        let counted = stacks.as_ref().and_then(|stacks| stacks.of(&image, &recording.input).ok());
+        File { image, debug, blocks, stacks, recording: recording.input.clone(), notes }
+    }
+
+    /// A function of it. `lost` are samples of which no address is known.
+    fn told<'r>(
+        &self,
+        (selected, function): (Selected<'r>, FunctionId),
+        (part, lost): (Part, Weight),
+        all: bool,
+        mut notes: Vec<String>,
+        global: &Global,
+    ) -> FunctionLines<'r> {
+        notes.extend(self.notes.iter().cloned());
+        let stacks = self.stacks.as_ref();
         let mut annotated = annotate(&Request {
-            image: &image,
+            image: self.image,
             code: part.code.clone(),
             samples: &part.samples,
-            counts: counted,
-            debug: debug.as_ref().ok(),
-            blocks: &blocks,
-            threads,
+            counts: stacks.and_then(|stacks| stacks.of(self.image, &self.recording).ok()),
+            debug: self.debug.as_ref(),
+            blocks: &self.blocks,
+            threads: global.threads(),
         });
         // Of a kernel module, only names are known and no addresses in its file.
-        let lost = lost(sites, function);
         annotated.unplaced.add(lost);
         let mut own = part.weight;
         own.add(lost);
-        let executed = annotated.instructions.iter().filter_map(|one| one.count);
-        let mut told = FunctionLines {
+        let counts = annotated.instructions.iter().filter_map(|one| one.count);
+        FunctionLines {
             selected,
             function,
             code: part.code,
             own,
-            executed: executed.map(|n| n as f64).sum(),
+            executed: counts.map(|count| count as f64).sum(),
             annotated,
             sources: Vec::new(),
-            stacks: stacks.map(|stacks| stacks.counts.ledger),
+            stacks: stacks.map(|stacks| stacks.counts.ledger.clone()),
             all,
             notes,
-        };
-        let finder = SourceFinder::new(self.sources, recording.part.symbols.sysroot.as_deref());
-        told.sources = finder.read_all(&told.annotated.files, &told.wanted());
-        Ok(told)
+        }
     }
+}
 
-    /// What branch stacks say of an image; none where the recording has none.
-    fn stacks(&self, image: &Arc<Image>, notes: &mut Vec<String>) -> Option<Aggregated> {
-        let (input, recording) = (self.input, self.recording);
-        let with_stacks = sample_type::BRANCH_STACK;
-        if !input.attrs().iter().any(|attr| attr.sample_type & with_stacks != 0) {
-            notes.push(
-                "no executions: the recording has no branch stacks (`planish record --branches=…`)"
-                    .to_owned(),
-            );
-            return None;
-        }
-        let filter = &recording.part.filter;
-        let narrow = filter.tid.is_some()
-            || filter.comm.is_some()
-            || filter.cgroup.is_some()
-            || filter.through.is_some()
-            || filter.time.is_some();
-        if narrow {
-            notes.push(
-                "no executions: branch stacks are counted of a whole recording or of a process \
-                 (--pid), not with --tid, --comm, --cgroup, --through or --time"
-                    .to_owned(),
-            );
-            return None;
-        }
-        let options = CountOptions {
-            rules: Rules::default(),
-            threads: self.global.threads(),
-            pid: filter.pid,
-            paths: true,
-        };
-        let images = [Arc::clone(image)];
-        match aggregate(&recording.input, input, &images, options, &|_| ()) {
-            Ok(found) => {
-                notes.extend(found.notes.iter().map(|note| format!("branch stacks: {note}")));
-                Some(found)
-            }
-            Err(error) => {
-                notes.push(format!("no executions: {error}"));
-                None
-            }
-        }
+/// The functions that weigh most by themselves and whose files are at hand, at most `count`: for a
+/// page, which says nothing of the others.
+pub fn heaviest<'r>(
+    recording: &Recording,
+    input: &Input,
+    selected: &Selected<'r>,
+    directories: &[PathBuf],
+    count: usize,
+    global: &Global,
+) -> Vec<FunctionLines<'r>> {
+    /// What weighs less of the whole is not worth the room.
+    const LEAST_PERCENT: f64 = 0.5;
+    let recorded = selected.recorded;
+    let sites = sites(recorded, selected.event);
+    let mut own: BTreeMap<FunctionId, Weight> = BTreeMap::new();
+    sites.iter().for_each(|site| own.entry(site.function).or_default().add(site.weight));
+    let whole: u64 = own.values().map(|weight| weight.period).fold(0, u64::saturating_add);
+    let heavy = |weight: &Weight| 100.0 * weight.period as f64 >= LEAST_PERCENT * whole as f64;
+    let named =
+        |id: FunctionId| recorded.names.function(id).is_some_and(|f| f.known == Known::Symbol);
+    own.retain(|id, weight| heavy(weight) && named(*id));
+    let mut order: Vec<(FunctionId, Weight)> = own.into_iter().collect();
+    order.sort_by_key(|(id, weight)| (std::cmp::Reverse(weight.period), *id));
+    let finder = Finder::new(&recording.part.symbols, input);
+    let sources = SourceFinder::new(directories, recording.part.symbols.sysroot.as_deref());
+    let library = |function: FunctionId| recorded.names.function(function).map(|f| f.library);
+    let mut images: BTreeMap<LibraryId, Option<Arc<Image>>> = BTreeMap::new();
+    // Those beyond are there for functions whose code cannot be shown.
+    for (function, _) in order.iter().take(2 * count) {
+        let Some(of) = library(*function) else { continue };
+        images.entry(of).or_insert_with(|| image_of(recorded, *function, &finder).ok());
     }
+    let mut files: BTreeMap<LibraryId, File<'_>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for (function, _) in order {
+        if all.len() >= count {
+            break;
+        }
+        let Some(library) = library(function) else { continue };
+        let Some(image) = images.get(&library).and_then(Option::as_ref) else { continue };
+        let load = || File::load(image, recording, input, &finder, global);
+        let file = files.entry(library).or_insert_with(load);
+        let mut notes = Vec::new();
+        let part = part_of(recorded, image, function, &sites, &mut notes);
+        let Ok(part) = part else { continue };
+        let lost = lost(&sites, function);
+        let mut told = file.told((*selected, function), (part, lost), true, notes, global);
+        told.sources = sources.read_all(&told.annotated.files, &told.wanted_by_page());
+        all.push(told);
+    }
+    all
+}
+
+/// One function with all its lines.
+///
+/// # Errors
+/// Where its file is not at hand, or has no code of it.
+pub fn of_function<'r>(
+    (recording, input): (&Recording, &Input),
+    (selected, function): (Selected<'r>, FunctionId),
+    directories: &[PathBuf],
+    global: &Global,
+) -> anyhow::Result<FunctionLines<'r>> {
+    let finder = Finder::new(&recording.part.symbols, input);
+    let sites = sites(selected.recorded, selected.event);
+    let mut notes = Vec::new();
+    let image = image_of(selected.recorded, function, &finder)?;
+    let part = part_of(selected.recorded, &image, function, &sites, &mut notes)?;
+    let file = File::load(&image, recording, input, &finder, global);
+    let lost = lost(&sites, function);
+    let mut told = file.told((selected, function), (part, lost), true, notes, global);
+    let sources = SourceFinder::new(directories, recording.part.symbols.sysroot.as_deref());
+    told.sources = sources.read_all(&told.annotated.files, &told.wanted());
+    Ok(told)
 }
 
 /// Functions of the same name that are not shown.
@@ -268,4 +314,52 @@ fn lost(sites: &[Site], function: FunctionId) -> Weight {
     let of = sites.iter().filter(|site| site.function == function && site.at.is_none());
     of.for_each(|site| lost.add(site.weight));
     lost
+}
+
+/// What branch stacks say of an image; none where the recording has none.
+fn stacks(
+    (path, filter): (&Path, &FilterArgs),
+    input: &Input,
+    image: &Arc<Image>,
+    notes: &mut Vec<String>,
+    global: &Global,
+) -> Option<Aggregated> {
+    let has = input.attrs().iter().any(|attr| attr.sample_type & sample_type::BRANCH_STACK != 0);
+    if !has {
+        notes.push(
+            "no executions: the recording has no branch stacks (`planish record --branches=…`)"
+                .to_owned(),
+        );
+        return None;
+    }
+    let narrow = filter.tid.is_some()
+        || filter.comm.is_some()
+        || filter.cgroup.is_some()
+        || filter.through.is_some()
+        || filter.time.is_some();
+    if narrow {
+        notes.push(
+            "no executions: branch stacks are counted of a whole recording or of a process \
+             (--pid), not with --tid, --comm, --cgroup, --through or --time"
+                .to_owned(),
+        );
+        return None;
+    }
+    let options = CountOptions {
+        rules: Rules::default(),
+        threads: global.threads(),
+        pid: filter.pid,
+        paths: true,
+    };
+    let images = [Arc::clone(image)];
+    match aggregate(path, input, &images, options, &|_| ()) {
+        Ok(found) => {
+            notes.extend(found.notes.iter().map(|note| format!("branch stacks: {note}")));
+            Some(found)
+        }
+        Err(error) => {
+            notes.push(format!("no executions: {error}"));
+            None
+        }
+    }
 }

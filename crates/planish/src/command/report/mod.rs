@@ -6,6 +6,7 @@ mod filter;
 mod finished;
 mod interactive;
 mod lines;
+mod page;
 mod recording;
 pub mod run_time;
 mod sources;

@@ -83,6 +83,8 @@ pub struct Detail {
     pub addresses: bool,
     /// The part of the time, of so many.
     pub blocks: Option<u32>,
+    /// The part of the time, of these.
+    pub cut: Option<Blocks>,
     /// The line of their source.
     pub lines: bool,
 }
@@ -114,37 +116,42 @@ impl Recording {
     pub fn read_with(&self, detail: Detail, global: &Global) -> anyhow::Result<Recorded> {
         self.part.read(&self.input, &open(&self.input)?, detail, global)
     }
+}
 
-    /// Reads the recording, and what it says of itself.
-    pub fn read_with_origin(&self, global: &Global) -> anyhow::Result<(Recorded, Origin)> {
-        let input = open(&self.input)?;
-        let recorded = self.part.read(&self.input, &input, Detail::default(), global)?;
-        Ok((recorded, self.origin(&input)))
-    }
-
-    /// What the recording says of itself.
-    pub fn origin(&self, input: &Input) -> Origin {
-        let said = input.features();
-        let processor = said.cpu_description.clone().or_else(|| said.cpu_id.clone());
-        Origin {
-            recording: match self.input.as_os_str() == "-" {
-                true => "standard input".to_owned(),
-                false => self.input.display().to_string(),
-            },
-            command: Some(said.cmdline.join(" ")).filter(|command| !command.is_empty()),
-            host: said.hostname.clone(),
-            processor: match (processor, said.arch.clone()) {
-                (Some(name), Some(arch)) => Some(format!("{name}, {arch}")),
-                (name, arch) => name.or(arch),
-            },
-            kernel: said.os_release.clone(),
-            recorder: said.perf_version.clone(),
-            planish: env!("CARGO_PKG_VERSION").to_owned(),
-        }
+/// What a recording says of itself.
+pub fn origin(path: &Path, input: &Input) -> Origin {
+    let said = input.features();
+    let processor = said.cpu_description.clone().or_else(|| said.cpu_id.clone());
+    Origin {
+        recording: match path.as_os_str() == "-" {
+            true => "standard input".to_owned(),
+            false => path.display().to_string(),
+        },
+        command: Some(said.cmdline.join(" ")).filter(|command| !command.is_empty()),
+        host: said.hostname.clone(),
+        processor: match (processor, said.arch.clone()) {
+            (Some(name), Some(arch)) => Some(format!("{name}, {arch}")),
+            (name, arch) => name.or(arch),
+        },
+        kernel: said.os_release.clone(),
+        recorder: said.perf_version.clone(),
+        planish: env!("CARGO_PKG_VERSION").to_owned(),
     }
 }
 
 impl Part {
+    /// The time of the samples that count, cut into blocks; none where samples have no times.
+    pub fn blocks(
+        &self,
+        path: &Path,
+        input: &Input,
+        count: u32,
+        global: &Global,
+    ) -> anyhow::Result<Option<Blocks>> {
+        let window = self.filter.window(path, input, global.threads())?;
+        blocks(path, input, window.as_ref(), count, global)
+    }
+
     /// Reads a recording that is already open.
     pub fn read(
         &self,
@@ -162,7 +169,7 @@ impl Part {
         let window = self.filter.window(path, input, global.threads())?;
         let blocks = match detail.blocks {
             Some(count) => Some(cut(path, input, window.as_ref(), count, global)?),
-            None => None,
+            None => detail.cut,
         };
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
@@ -213,15 +220,29 @@ fn cut(
     count: u32,
     global: &Global,
 ) -> anyhow::Result<Blocks> {
-    let times = times(input, global.threads()).with_context(|| path.display().to_string())?;
-    let Some(times) = times else {
+    let Some(blocks) = blocks(path, input, window, count, global)? else {
         bail!(
             "{}: its samples have no times, so it cannot be cut into blocks: record with times \
              (perf record -T), or give at least 4 recordings of each side (--old, --new)",
             path.display()
         );
     };
-    let counted = window
-        .map_or(times.clone(), |window| times.start.max(window.start)..times.end.min(window.end));
-    Ok(Blocks::cut(&counted, count))
+    Ok(blocks)
+}
+
+fn blocks(
+    path: &Path,
+    input: &Input,
+    window: Option<&Range<u64>>,
+    count: u32,
+    global: &Global,
+) -> anyhow::Result<Option<Blocks>> {
+    let times = times(input, global.threads()).with_context(|| path.display().to_string())?;
+    Ok(times.map(|times| {
+        let counted = match window {
+            Some(window) => times.start.max(window.start)..times.end.min(window.end),
+            None => times,
+        };
+        Blocks::cut(&counted, count)
+    }))
 }

@@ -7,13 +7,15 @@ mod tell;
 
 pub use names::lasting;
 pub use table::Unit;
+pub(crate) use table::{Key, rows_of_functions, shown};
 pub use tell::{diff_json, diff_text};
+pub(crate) use tell::{what_was_compared, word};
 
 use calltrees::rows::By;
 use statistics::many::holm;
 use statistics::shifts::{LEAST_BLOCKS, Shift, over_blocks, over_recordings, residuals};
 use std::collections::BTreeSet;
-use table::{Key, Weights, spread};
+use table::{Weights, spread};
 
 /// Blocks that the time of a recording is cut into; fewer are used where they would be thin.
 pub const BLOCKS: u32 = 128;

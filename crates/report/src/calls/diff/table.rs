@@ -16,7 +16,7 @@ pub struct Unit<'r> {
 }
 
 /// What a row is of: its lasting name, and for what has no name, where it lies.
-pub(super) type Key = (String, String);
+pub(crate) type Key = (String, String);
 
 /// The weights of one recording.
 #[derive(Clone, Debug, Default)]
@@ -136,8 +136,13 @@ fn names(recorded: &Recorded, by: By) -> Vec<(Key, String)> {
     }
 }
 
+/// The row of each function of a recording.
+pub(crate) fn rows_of_functions(recorded: &Recorded) -> Vec<Key> {
+    names(recorded, By::Function).into_iter().map(|(key, _)| key).collect()
+}
+
 /// A row's name, as people read it.
-pub(super) fn shown(key: &Key) -> String {
+pub(crate) fn shown(key: &Key) -> String {
     match key {
         (name, library) if name.is_empty() && !library.is_empty() => {
             format!("[without a name in {library}]")

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// The level of the intervals.
 const LEVEL: f64 = 0.95;
 
-fn word(moved: Moved) -> &'static str {
+pub(crate) fn word(moved: Moved) -> &'static str {
     match moved {
         Moved::More => "more",
         Moved::Less => "less",
@@ -23,7 +23,7 @@ fn printed(found: &Diff) -> &[Difference] {
     if limit == 0 { &found.rows } else { found.rows.get(..limit).unwrap_or(&found.rows) }
 }
 
-fn what_was_compared(found: &Diff) -> String {
+pub(crate) fn what_was_compared(found: &Diff) -> String {
     let recordings = |count: usize| crate::counted(count as u64, "recording", "recordings");
     let (old, new) = found.recordings;
     let sides = format!("{} against {}", recordings(old), recordings(new));

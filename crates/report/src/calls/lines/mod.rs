@@ -2,9 +2,11 @@
 
 mod json;
 mod text;
+mod view;
 
 pub use json::lines_json;
 pub use text::lines_text;
+pub(crate) use view::LinesView;
 
 use super::Selected;
 use annotate::{Annotated, Instruction, Line};

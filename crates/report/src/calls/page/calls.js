@@ -7,10 +7,10 @@ var ROOT = -2;
 var MERGED = -1;
 
 var data = JSON.parse(document.getElementById("data").textContent);
-var calls = readCalls(data.calls);
+/* The calls of the view that is shown, see weights.js. */
+var calls = null;
 
-/* The columns with parents and totals. Node 0 is the root; a caller has a lower number than its
-   callees. */
+/* The places of a view's calls. Node 0 is the root; a caller has a lower number than its callees. */
 function readCalls(given) {
   var kept = given.f.length;
   var count = 1 + kept + given.cut.length;
@@ -30,30 +30,58 @@ function readCalls(given) {
   all.fn[0] = ROOT;
   for (var i = 0; i < kept; i += 1) {
     all.fn[i + 1] = given.f[i];
-    all.own[i + 1] = given.w[i];
-    all.ownSamples[i + 1] = given.s[i];
     all.parent[i + 1] = path[given.d[i]];
     path[given.d[i] + 1] = i + 1;
   }
   given.cut.forEach(function (cut, at) {
     var id = 1 + kept + at;
     all.parent[id] = cut[0] + 1;
-    all.own[id] = cut[1];
-    all.ownSamples[id] = cut[2];
     all.merged[id] = cut[3];
   });
-  for (var id = count - 1; id >= 0; id -= 1) {
-    all.total[id] += all.own[id];
-    all.samples[id] += all.ownSamples[id];
-    if (id > 0) {
-      var parent = all.parent[id];
-      all.total[parent] += all.total[id];
-      all.samples[parent] += all.samples[id];
-      all.next[id] = all.first[parent];
-      all.first[parent] = id;
-    }
+  for (var id = count - 1; id > 0; id -= 1) {
+    all.next[id] = all.first[all.parent[id]];
+    all.first[all.parent[id]] = id;
   }
   return all;
+}
+
+/* All weights of a view's calls. */
+function weighAll(all, given) {
+  for (var i = 0; i < given.f.length; i += 1) {
+    all.own[i + 1] = given.w[i];
+    all.ownSamples[i + 1] = given.s[i];
+  }
+  given.cut.forEach(function (cut, at) {
+    all.own[1 + given.f.length + at] = cut[1];
+    all.ownSamples[1 + given.f.length + at] = cut[2];
+  });
+}
+
+/* The weights of some blocks of the time, from one up to another. */
+function weighBlocks(all, times, from, to) {
+  all.own.fill(0);
+  all.ownSamples.fill(0);
+  var at = 0;
+  times.b.forEach(function (entries, block) {
+    var row = 0;
+    for (var n = 0; n < entries; n += 1, at += 1) {
+      row += times.n[at];
+      if (block >= from && block < to) {
+        all.own[row + 1] += times.w[at];
+        all.ownSamples[row + 1] += times.s[at];
+      }
+    }
+  });
+}
+
+/* Totals from the weights of the calls themselves. */
+function addUpTotals(all) {
+  all.total.set(all.own);
+  all.samples.set(all.ownSamples);
+  for (var id = all.count - 1; id > 0; id -= 1) {
+    all.total[all.parent[id]] += all.total[id];
+    all.samples[all.parent[id]] += all.samples[id];
+  }
 }
 
 function functionName(fn) {
@@ -61,6 +89,9 @@ function functionName(fn) {
   if (fn === MERGED) { return "lighter calls"; }
   return data.names[data.functions.name[fn]];
 }
+
+/* States of threads, which stand as frames among the functions. */
+var states = new Set(data.functions.states);
 
 function libraryName(fn) {
   return fn < 0 ? "" : data.libraries[data.functions.library[fn]];
@@ -120,7 +151,7 @@ function kidsOf(node) {
       return;
     }
     for (var callee = calls.first[place]; callee !== -1; callee = calls.next[callee]) {
-      addDown(kid(calls.fn[callee]), callee);
+      if (calls.samples[callee] > 0 || calls.total[callee] > 0) { addDown(kid(calls.fn[callee]), callee); }
     }
   });
   node.kids = Array.from(found.values()).sort(heaviestFirst);
@@ -182,7 +213,7 @@ function weightWith(is) {
 }
 
 function percent(weight) {
-  return (data.weight > 0 ? 100 * weight / data.weight : 0).toFixed(2) + "\u00a0%";
+  return (calls.total[0] > 0 ? 100 * weight / calls.total[0] : 0).toFixed(2) + "\u00a0%";
 }
 
 function grouped(number) {
@@ -190,7 +221,11 @@ function grouped(number) {
 }
 
 function amount(weight) {
-  if (!data.clock) { return grouped(weight); }
+  return seen.clock ? duration(weight) : grouped(weight);
+}
+
+/* Nanoseconds as people say them. */
+function duration(weight) {
   if (weight >= 1e9) { return (weight / 1e9).toFixed(2) + " s"; }
   if (weight >= 1e6) { return (weight / 1e6).toFixed(1) + " ms"; }
   if (weight >= 1e3) { return (weight / 1e3).toFixed(1) + " µs"; }

@@ -15,20 +15,28 @@ var flame = {
   nodes: new WeakMap()
 };
 
-/* Libraries that have a colour of their own: the seven that weigh most by themselves. */
+/* Libraries that have a colour of their own: the seven that weigh most by themselves in the first
+   view, so that all views have the same colours. */
 var colours = (function () {
   var own = new Array(data.libraries.length).fill(0);
-  data.functions.library.forEach(function (library, fn) { own[library] += data.functions.own[fn]; });
-  var order = own.map(function (weight, library) { return library; });
+  var first = data.views[0];
+  first.table.f.forEach(function (fn, at) { own[data.functions.library[fn]] += first.table.o[at]; });
+  var order = own.map(function (weight, library) { return library; }).filter(function (library) { return data.libraries[library] !== ""; });
   order.sort(function (one, other) { return own[other] - own[one] || one - other; });
   var found = new Array(own.length).fill(0);
   order.slice(0, 7).forEach(function (library, at) { found[library] = at + 1; });
-  return { of: found, order: order, own: own };
+  return { of: found, order: order };
 })();
 
 function frameClass(node) {
   var colour = "c0";
-  if (node.fn >= 0) { colour = "c" + colours.of[data.functions.library[node.fn]]; }
+  if (states.has(node.fn)) {
+    colour = stateClass(functionName(node.fn));
+  } else if (data.difference !== null) {
+    colour = verdictClass(node.fn);
+  } else if (node.fn >= 0) {
+    colour = "c" + colours.of[data.functions.library[node.fn]];
+  }
   if (node.fn === MERGED) { colour = "merged"; }
   return "frame " + colour + (isFound(node.fn) ? " found" : "");
 }
@@ -37,13 +45,14 @@ function frameClass(node) {
 function describe(node) {
   var own = node.up ? "begins" : "self";
   var said = percent(node.total) + " total, " + percent(node.own) + " " + own + ", " + amount(node.total) + ", " +
-    counted(node.samples, "sample", "samples");
+    counted(node.samples, seen.waits ? "wait" : "sample", seen.waits ? "waits" : "samples");
+  if (data.difference !== null) { said += sayVerdict(node.fn); }
   if (node.merged > 0) { said += ", " + counted(node.merged, "call path", "call paths") + " merged"; }
   return said;
 }
 
 function label(node) {
-  if (node.fn === ROOT) { return view.focus === null ? "all samples" : "all stacks through " + functionName(view.focus); }
+  if (node.fn === ROOT) { return view.focus === null ? (seen.waits ? "all waits" : "all samples") : "all stacks through " + functionName(view.focus); }
   return functionName(node.fn);
 }
 
@@ -111,6 +120,7 @@ function sayShown(missing) {
   said += view.up ? ", from what was sampled outwards to the callers" : ", from callers inwards";
   if (flame.zoomed !== view.root) { said += "; zoomed to " + label(flame.zoomed) + " (" + percent(flame.zoomed.total) + ")"; }
   said += ".";
+  said = sayView() + said;
   if (missing.narrow > 0) { said += " Too narrow to draw: " + counted(missing.narrow, "frame", "frames") + " and those below; zoom in to see them."; }
   if (missing.deep > 0) { said += " Too many to draw: " + counted(missing.deep, "frame", "frames") + " and those below; zoom in to see them."; }
   document.getElementById("shown").textContent = said;
@@ -129,6 +139,7 @@ function activate(node, focus) {
   }
   about(node);
   document.getElementById("focus").disabled = node.fn < 0 || node.fn === view.focus;
+  document.getElementById("to-lines").disabled = !linesOf.has(node.fn);
 }
 
 function about(node) {
@@ -166,6 +177,7 @@ function flameKey(event) {
     case "Enter": case " ": zoom(node); break;
     case "Escape": zoom(flame.zoomed.parent || view.root); break;
     case "f": case "F": if (node.fn >= 0) { show(node.fn, view.up); } break;
+    case "l": case "L": if (linesOf.has(node.fn)) { openLines(node.fn); } break;
     case "i": case "I": show(view.focus, !view.up); break;
     default: return;
   }
@@ -175,15 +187,28 @@ function flameKey(event) {
 
 function legend() {
   var list = document.getElementById("legend");
-  var rest = 0;
-  colours.order.forEach(function (library) {
-    if (colours.of[library] === 0) { rest += colours.own[library]; return; }
-    entry("c" + colours.of[library], data.libraries[library], colours.own[library]);
+  var own = new Map();
+  var stateWeights = new Map();
+  list.replaceChildren();
+  for (var id = 1; id < calls.count; id += 1) {
+    var fn = calls.fn[id];
+    if (fn < 0 || calls.own[id] === 0) { continue; }
+    var into = states.has(fn) ? stateWeights : own;
+    var key = states.has(fn) ? fn : colours.of[data.functions.library[fn]];
+    into.set(key, (into.get(key) || 0) + calls.own[id]);
+  }
+  if (data.difference !== null) { verdictLegend(entry); return; }
+  stateWeights.forEach(function (weight, fn) { entry(stateClass(functionName(fn)), functionName(fn), weight); });
+  /* Where states are innermost, no library weighs anything by itself. */
+  colours.order.slice(0, 7).forEach(function (library) {
+    var weight = own.get(colours.of[library]);
+    if (weight > 0 || stateWeights.size > 0) { entry("c" + colours.of[library], data.libraries[library], weight); }
   });
-  if (data.libraries.length > 7) { entry("c0", counted(data.libraries.length - 7, "other library", "other libraries"), rest); }
+  if (own.get(0) > 0) { entry("c0", "other libraries", own.get(0)); }
   function entry(kind, name, weight) {
     var item = element("li");
-    item.append(element("span", "key " + kind), element("span", "", name + " " + percent(weight)));
+    var text = element("span", "", name + (weight === undefined ? "" : " " + percent(weight)));
+    item.append(element("span", "key " + kind), text);
     list.appendChild(item);
   }
 }
@@ -207,5 +232,4 @@ function startFlame() {
   window.addEventListener("resize", function () {
     if (flame.box.clientWidth !== width) { width = flame.box.clientWidth; drawFlame(); }
   });
-  legend();
 }

@@ -1,10 +1,10 @@
 /* The table of functions, which sorts and filters. */
 
 var COLUMNS = [
-  { name: "self", of: function (fn) { return data.functions.own[fn]; }, cell: function (fn) { return percent(data.functions.own[fn]); }, kind: "n" },
-  { name: "total", of: function (fn) { return data.functions.total[fn]; }, cell: function (fn) { return percent(data.functions.total[fn]); }, kind: "n" },
-  { name: data.clock ? "self time" : "self events", of: function (fn) { return data.functions.own[fn]; }, cell: function (fn) { return amount(data.functions.own[fn]); }, kind: "n" },
-  { name: "samples", of: function (fn) { return data.functions.own_samples[fn]; }, cell: function (fn) { return grouped(data.functions.own_samples[fn]); }, kind: "n" },
+  { name: "self", of: function (fn) { return sums.own[fn]; }, cell: function (fn) { return percent(sums.own[fn]); }, kind: "n" },
+  { name: "total", of: function (fn) { return sums.total[fn]; }, cell: function (fn) { return percent(sums.total[fn]); }, kind: "n" },
+  { name: "self amount", of: function (fn) { return sums.own[fn]; }, cell: function (fn) { return amount(sums.own[fn]); }, kind: "n" },
+  { name: "samples", of: function (fn) { return sums.ownSamples[fn]; }, cell: function (fn) { return grouped(sums.ownSamples[fn]); }, kind: "n" },
   { name: "function", of: functionName, cell: null, kind: "name" },
   { name: "library", of: libraryName, cell: shortLibrary, kind: "small" }
 ];
@@ -31,9 +31,9 @@ function drawFunctions() {
   var of = COLUMNS[table.column].of;
   var sign = table.descending ? -1 : 1;
   var all = [];
-  for (var fn = 0; fn < data.functions.name.length; fn += 1) {
+  sums.listed.forEach(function (fn) {
     if (text === "" || matching(text, fn)) { all.push(fn); }
-  }
+  });
   all.sort(function (one, other) { return sign * compareValues(of(one), of(other)) || one - other; });
   var drawn = document.createDocumentFragment();
   all.slice(0, table.most).forEach(function (fn) { drawn.appendChild(functionRow(fn)); });
@@ -44,7 +44,7 @@ function drawFunctions() {
   });
   var said = counted(all.length, "function", "functions");
   if (all.length > table.most) { said += ", " + grouped(table.most) + " shown"; }
-  if (text === "" && data.unlisted > 0) { said += "; " + counted(data.unlisted, "lighter one", "lighter ones") + " not in this page"; }
+  if (text === "" && seen.unlisted > 0) { said += "; " + counted(seen.unlisted, "lighter one", "lighter ones") + " not in this page"; }
   document.getElementById("listed").textContent = said;
   document.getElementById("more").hidden = all.length <= table.most;
 }
@@ -59,6 +59,13 @@ function functionRow(fn) {
       button.dataset.fn = String(fn);
       button.title = "Only stacks through this function";
       one.appendChild(button);
+      if (linesOf.has(fn)) {
+        var lines = element("button", "plain lines", "lines");
+        lines.type = "button";
+        lines.dataset.lines = String(fn);
+        lines.setAttribute("aria-label", "Source lines of " + functionName(fn));
+        one.append(" ", lines);
+      }
       if (table.inlined.has(fn)) { one.append(" ", element("small", "", "inlined")); }
       if (fn === view.focus) { line.setAttribute("aria-current", "true"); }
     } else {
@@ -90,6 +97,8 @@ function startFunctions() {
   document.getElementById("filter").addEventListener("input", function () { table.most = 50; drawFunctions(); });
   document.getElementById("more").addEventListener("click", function () { table.most += 500; drawFunctions(); });
   table.body.addEventListener("click", function (event) {
+    var lines = event.target.closest("button[data-lines]");
+    if (lines !== null) { openLines(Number(lines.dataset.lines)); return; }
     var button = event.target.closest("button[data-fn]");
     if (button !== null) {
       show(Number(button.dataset.fn), view.up);

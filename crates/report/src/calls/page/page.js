@@ -57,9 +57,14 @@ function press(id, action) { document.getElementById(id).addEventListener("click
 press("invert", function () { show(view.focus, !view.up); });
 press("whole", function () { show(null, view.up); });
 press("focus", function () { if (flame.active.fn >= 0) { show(flame.active.fn, view.up); } });
+press("to-lines", function () { openLines(flame.active.fn); });
 press("out", function () { zoom(flame.zoomed.parent || view.root); });
+startViews();
 startFlame();
 startTree();
 startFunctions();
 startSearch();
-show(null, false);
+startVerdicts();
+startLines();
+useView(0);
+startThreads();

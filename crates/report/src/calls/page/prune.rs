@@ -27,6 +27,12 @@ pub(super) struct Pruned {
     /// What was merged: the position of the caller (−1: the root), weight, samples, and how many
     /// nodes.
     pub(super) cut: Vec<(i64, u64, u64, u64)>,
+    /// Where each node of the tree stands: its row, or none if it was merged.
+    #[serde(skip)]
+    rows: Vec<Option<u32>>,
+    /// The entry of `cut` that was merged into each row, the root before the first.
+    #[serde(skip)]
+    cut_of: Vec<Option<u32>>,
 }
 
 impl Pruned {
@@ -38,6 +44,25 @@ impl Pruned {
             sum.1.add(Weight { period, samples, heaviest: 0 });
         }
         sum
+    }
+
+    /// Where the weight of a node of its own stands: at a row, or behind the last row at an entry
+    /// of `cut`.
+    pub(super) fn place(&self, tree: &Tree, id: NodeId) -> Option<u32> {
+        let row = |id: NodeId| self.rows.get(id.0 as usize).copied().flatten();
+        if let Some(row) = row(id) {
+            return Some(row);
+        }
+        let mut above = tree.get(id)?.parent;
+        while let Some(node) = above {
+            let position = if node == tree.root() { Some(0) } else { row(node).map(|row| row + 1) };
+            if let Some(position) = position {
+                let cut = self.cut_of.get(position as usize).copied().flatten()?;
+                return Some(self.functions.len() as u32 + cut);
+            }
+            above = tree.get(node)?.parent;
+        }
+        None
     }
 }
 
@@ -77,7 +102,7 @@ pub(super) fn prune(tree: &Tree, listed: &HashMap<FunctionId, u32>, room: usize)
     let kept = heaviest(tree, listed, room);
     let is_kept = |id: NodeId| kept.get(id.0 as usize).copied().unwrap_or(false);
     let sizes = sizes(tree);
-    let mut out = Pruned::default();
+    let mut out = Pruned { rows: vec![None; tree.len()], ..Pruned::default() };
     // Nodes to enter, each with the number of callers before it; the root has none and no row.
     let mut open = vec![(tree.root(), 0u32)];
     while let Some((id, depth)) = open.pop() {
@@ -90,6 +115,9 @@ pub(super) fn prune(tree: &Tree, listed: &HashMap<FunctionId, u32>, room: usize)
             out.own.push(node.own.period);
             out.samples.push(node.own.samples);
             row = position;
+            if let Some(place) = out.rows.get_mut(id.0 as usize) {
+                *place = Some(position as u32);
+            }
         }
         let (mut merged, mut nodes) = (Weight::default(), 0);
         for &child in node.children.iter().rev() {
@@ -100,6 +128,7 @@ pub(super) fn prune(tree: &Tree, listed: &HashMap<FunctionId, u32>, room: usize)
                 nodes += u64::from(sizes.get(child.0 as usize).copied().unwrap_or(1));
             }
         }
+        out.cut_of.push((nodes > 0).then_some(out.cut.len() as u32));
         if nodes > 0 {
             out.cut.push((row, merged.period, merged.samples, nodes));
         }
@@ -218,6 +247,14 @@ mod tests {
             assert_eq!(weighs(&pruned), Weight { period: 405, samples: 3, heaviest: 0 }, "{room}");
             let nodes = pruned.functions.len() as u64 + pruned.merged().0;
             assert_eq!(nodes, 5, "{room}");
+            // What each node weighs by itself stands where the page shows it.
+            let mut found = vec![0; pruned.functions.len() + pruned.cut.len()];
+            for id in (1..tree.len() as u32).map(NodeId) {
+                let own = tree.get(id).unwrap().own.period;
+                found[pruned.place(&tree, id).unwrap() as usize] += own;
+            }
+            let cut = pruned.cut.iter().map(|cut| cut.1);
+            assert_eq!(found, pruned.own.iter().copied().chain(cut).collect::<Vec<_>>(), "{room}");
         }
         assert_eq!(prune(&tree, &listed(4), 0).cut, [(-1, 405, 3, 5)]);
     }

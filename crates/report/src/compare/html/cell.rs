@@ -42,6 +42,31 @@ pub(super) fn benchmark(m: &Measurement, cells: &[Cell], alone: bool) -> Markup 
     out
 }
 
+/// The results of one of several measurements, for a page that tells of more.
+pub(crate) fn measured(m: &Measurement, number: usize) -> Markup {
+    let mut out = Markup::default();
+    for (index, cell) in find::cells(m, &[]).iter().enumerate() {
+        let id = format!("m{number}c{index}");
+        let metric = cell.metric();
+        let rows: Vec<&Compared> = cell.comparisons().collect();
+        out.open("section", &[("class", &"benchmark"), ("id", &id)]);
+        out.leaf("h2", &[], &format!("Measured: {}", metric.words));
+        out.raw("<p class=\"small\"><code>");
+        out.text(&cell.benchmark().command);
+        out.raw("</code></p>");
+        if !rows.is_empty() {
+            out.append(tables::results(m, std::slice::from_ref(cell)));
+            out.raw("<div class=\"figures\">");
+            out.append(forest::forest(&format!("{id}f"), &rows, m.margin, 1, &metric));
+            out.raw("<div class=\"half said\">");
+            rows.iter().for_each(|c| said(&mut out, m, c));
+            out.raw("</div></div>");
+        }
+        out.close("section");
+    }
+    out
+}
+
 /// The verdict in a sentence and what stands behind it.
 fn said(out: &mut Markup, m: &Measurement, c: &Compared) {
     out.open("div", &[("class", &format!("say {}", verdict_class(c)))]);

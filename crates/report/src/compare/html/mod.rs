@@ -14,4 +14,6 @@ mod svg;
 mod tables;
 mod variance;
 
+pub(crate) use cell::measured;
+pub(crate) use page::STYLE;
 pub use page::html;

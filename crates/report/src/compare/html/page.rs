@@ -9,7 +9,7 @@ use crate::numbers::numbered;
 use crate::page::{self, Frame};
 use ::compare::result::{Evidence, Measurement, Verdict};
 
-const STYLE: &str = concat!(include_str!("../../page.css"), include_str!("style.css"));
+pub(crate) const STYLE: &str = concat!(include_str!("../../page.css"), include_str!("style.css"));
 const SCRIPT: &str = include_str!("script.js");
 
 /// The result as one HTML file. It loads nothing, and its policy forbids it to.
