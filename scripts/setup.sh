@@ -62,6 +62,7 @@ if [ "${1:-}" = test ]; then
   [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks those objects"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || want python3-venv "an environment for Playwright, which clicks in it"
+  has tmux || want tmux "the terminal that planish report -i and planish top are tried on"
 fi
 
 # Playwright for the tests of pages, in an environment of its own beside what is built. Without it those tests say that

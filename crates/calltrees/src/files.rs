@@ -4,7 +4,7 @@
 use address_spaces::{FileId, MappedFile, SpaceRef, Timeline};
 use image::{FileOffset, Image, ImageAddr};
 use perfdata::RuntimeAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A file that is to be opened.
 #[derive(Clone, Copy, Debug)]
@@ -15,8 +15,8 @@ pub struct Wanted<'f> {
     pub kernel_runs: bool,
 }
 
-/// Opens the file that ran; says why it cannot.
-pub type Opener<'o> = dyn Fn(Wanted<'_>) -> Result<Image, String> + Sync + 'o;
+/// Opens the file that ran, or gives one that is open; says why it cannot.
+pub type Opener<'o> = dyn Fn(Wanted<'_>) -> Result<Arc<Image>, String> + Sync + 'o;
 
 /// Whether a path stands for memory that is no file's, where programs put the code that they make.
 /// Source: `is_anon_memory` and `is_no_dso_memory` in Linux's `tools/perf/util/map.h`.
@@ -42,7 +42,7 @@ pub(crate) struct Files<'f> {
     timeline: &'f Timeline,
     open: &'f Opener<'f>,
     kernel_runs: bool,
-    images: Vec<OnceLock<Result<Image, String>>>,
+    images: Vec<OnceLock<Result<Arc<Image>, String>>>,
 }
 
 impl<'f> Files<'f> {
@@ -69,7 +69,7 @@ impl<'f> Files<'f> {
     pub(crate) fn image(&self, file: FileId) -> Option<&Image> {
         let wanted = Wanted { file: self.mapped(file)?, kernel_runs: self.kernel_runs };
         let slot = self.images.get(file.0 as usize)?;
-        slot.get_or_init(|| (self.open)(wanted)).as_ref().ok()
+        slot.get_or_init(|| (self.open)(wanted)).as_deref().ok()
     }
 
     /// The image of a file that was opened before.

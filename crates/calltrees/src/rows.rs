@@ -144,6 +144,13 @@ fn subjects(recorded: &Recorded, stack: &Stack, by: By, mut each: impl FnMut(Sub
     }
 }
 
+/// Whether a stack counts for a subject, one of rows `by` something.
+pub fn holds(recorded: &Recorded, stack: &Stack, by: By, subject: &Subject) -> bool {
+    let mut found = false;
+    subjects(recorded, stack, by, |one| found |= one == *subject);
+    found
+}
+
 /// A subject's name, and what tells it from another of the same name.
 pub fn named(recorded: &Recorded, subject: &Subject) -> (String, String) {
     let library = |id: LibraryId| recorded.names.libraries().get(id.0 as usize);

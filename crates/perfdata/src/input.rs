@@ -84,6 +84,16 @@ impl Input {
         Input::from_files(vec![(file, path)])
     }
 
+    /// Reads a recording in pipe form that lies in memory.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Input, Error> {
+        let path = PathBuf::from("(memory)");
+        let file = crate::sys::memory_file().or_else(|_| tempfile::tempfile());
+        let written = file.and_then(|mut file| file.write_all(bytes).map(|()| file));
+        let failed =
+            |source| Error::Io { path: path.clone(), action: "make a file in memory for", source };
+        Input::from_files(vec![(written.map_err(failed)?, path.clone())])
+    }
+
     fn open_directory(directory: &Path) -> Result<Input, Error> {
         let wrong = |reason: String| Error::Directory { path: directory.to_owned(), reason };
         let io = |source| Error::Io { path: directory.to_owned(), action: "list", source };

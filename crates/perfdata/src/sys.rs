@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Reads up to `want` bytes at `offset` and appends them to `out`, without zeroing the memory first
 /// (that would cost as much as the read itself at memory speed). Fewer bytes only at the end of the
@@ -41,6 +41,17 @@ pub(crate) fn read_at(
         done += got;
     }
     Ok(done)
+}
+
+/// A file that lies in memory alone, and is gone when it is closed.
+pub(crate) fn memory_file() -> io::Result<File> {
+    // SAFETY: the name is a string that ends with 0, and the call touches no other memory of ours.
+    let descriptor = unsafe { libc::memfd_create(c"recording".as_ptr(), libc::MFD_CLOEXEC) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was just made, and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
 }
 
 /// Sees `bytes` as branch entries of three words, when they are aligned for that.

@@ -40,6 +40,7 @@ Find out whether it is real:
 
 Find out why:
   report       Show where a recorded program spends its time and waits; print a finished run's result again
+  top          Show where running programs spend their time, while they run
   stat         Count events of a program, of processes or of the system
   pages        Put program text on superpages, and check what that does
 
@@ -151,6 +152,7 @@ pub enum Format {
 enum Verb {
     Doctor(command::doctor::Args),
     Record(command::record::Args),
+    Top(Box<command::top::Args>),
     Stat(command::stat::Args),
     Aggregate(command::aggregate::Args),
     Profile(command::profile::Args),
@@ -192,6 +194,7 @@ impl Cli {
         match self.verb {
             Verb::Doctor(args) => command::doctor::run(&args, global),
             Verb::Record(args) => command::record::run(args, global),
+            Verb::Top(args) => command::top::run(&args, global),
             Verb::Stat(args) => command::stat::run(&args, global),
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),

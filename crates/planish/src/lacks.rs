@@ -1,6 +1,8 @@
 //! Which errors say that this machine lacks something, in place of wrong words or input: exit
 //! code 3.
 
+use terminal::full_screen::NoScreen;
+
 /// Whether the cause of an error, or a cause of that, is what the machine has not: a program or
 /// library that is not installed, an event or a right that the kernel does not give.
 pub fn is_lack(error: &anyhow::Error) -> bool {
@@ -11,6 +13,7 @@ pub fn is_lack(error: &anyhow::Error) -> bool {
                 cause.downcast_ref(),
                 Some(build::Error::NoTool { .. } | build::Error::NoRustProfiles)
             )
+            || matches!(cause.downcast_ref(), Some(NoScreen::Dumb(_)))
             || matches!(cause.downcast_ref(), Some(superpages::Error::NoLibrary { .. }))
             || matches!(
                 cause.downcast_ref(),

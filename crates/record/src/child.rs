@@ -34,6 +34,8 @@ pub enum Stdout {
     ToStderr,
     /// Nowhere.
     Discard,
+    /// Nowhere, nor its standard error, and nothing comes in: the terminal is somebody else's.
+    Silent,
 }
 
 impl Workload {
@@ -56,6 +58,9 @@ impl Workload {
             }
             Stdout::ToStderr => {
                 command.stdout(std::io::stderr());
+            }
+            Stdout::Silent => {
+                command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             }
         }
         // Without another descriptor the program's output stays where it would go.

@@ -15,11 +15,13 @@ use crate::readers::{self, Shared, Signals};
 use crate::rotate::Rotation;
 use crate::seen::{BuildId, Seen};
 use crate::session::{self, Finished};
+use crate::streaming::Streaming;
 use crate::sys::ForwardSignals;
 use crate::sys::files::FileLimit;
-use crate::sys::readers::{NowSignal, standard_output, survive_file_limit};
+use crate::sys::readers::{NowSignal, standard_output, survive_file_limit, terminate};
 use crate::{Error, Summary, aux, open, refusal, synthesize};
 use perfdata::EventAttr;
+use std::fs::File;
 use std::path::Path;
 use std::process::Child;
 use std::time::Instant;
@@ -51,6 +53,22 @@ pub fn record(
     options: &RecordOptions,
 ) -> Result<Summary, Error> {
     Reserved::new(target, command, output, options)?.open()?.begin()?.follow()?.told()
+}
+
+/// Where the pipe form goes.
+fn pipe_of(how: &Streaming) -> Result<File, Error> {
+    let Some(pipe) = &how.pipe else { return standard_output() };
+    pipe.try_clone().map(File::from).map_err(Error::io("a pipe".as_ref(), "write to"))
+}
+
+/// Ends the recording that is being made, and its command, as SIGTERM does.
+pub fn end() {
+    terminate(std::process::id());
+}
+
+/// Whether a signal asked the recording that is being made, or the last one, to end.
+pub fn asked_to_end() -> bool {
+    crate::sys::asked_to_end()
 }
 
 /// What a recording has in all its states.
@@ -152,7 +170,7 @@ impl<'r> Opened<'r> {
             Some(place) => place.begin(&attrs)?,
             None => {
                 let features = recording.description(&[]).features(&Seen::default(), None);
-                Output::pipe(standard_output()?, &attrs, &features, how.backlog())?
+                Output::pipe(pipe_of(how)?, &attrs, &features, how.backlog())?
             }
         };
         let preamble = aux::preamble(&choice.events, &opened.rings)?;

@@ -5,8 +5,10 @@ use crate::backlog::USUAL_BYTES;
 use crate::cpus::cpu_list;
 use crate::effort::Effort;
 use crate::settings::{RingPages, Wrong};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How the records are streamed.
@@ -41,6 +43,8 @@ pub struct Streaming {
     pub control: Option<Control>,
     /// An output that belongs to somebody else is replaced.
     pub force: bool,
+    /// Where the pipe form (output `-`) goes in place of standard output.
+    pub pipe: Option<Arc<OwnedFd>>,
 }
 
 /// Whether and how deep records are compressed.

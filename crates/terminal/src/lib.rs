@@ -6,6 +6,7 @@
 //! [`write_file`].
 
 mod files;
+pub mod full_screen;
 pub mod input;
 pub mod progress;
 mod screen;

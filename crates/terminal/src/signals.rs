@@ -12,6 +12,7 @@ pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
             if handled() {
                 continue;
             }
+            crate::full_screen::leave();
             for path in beside::unfinished() {
                 let _ = std::fs::remove_file(path);
             }

@@ -20,7 +20,9 @@ pub mod record;
 pub mod report;
 pub mod stat;
 mod steps;
+pub mod top;
 pub mod train;
+mod viewing;
 pub mod weigh;
 pub mod workload;
 
@@ -35,6 +37,11 @@ static HANDLES_INTERRUPTS: AtomicBool = AtomicBool::new(false);
 /// file, keeps what it has), so that nobody must end it.
 pub fn handle_interrupts() {
     HANDLES_INTERRUPTS.store(true, Ordering::Relaxed);
+}
+
+/// Takes that back: what had to end by itself has ended.
+pub fn leave_interrupts() {
+    HANDLES_INTERRUPTS.store(false, Ordering::Relaxed);
 }
 
 /// Whether the running command said so.

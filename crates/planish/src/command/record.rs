@@ -18,6 +18,7 @@ use record::settings::Registers;
 use record::{Branches, Ending, Stdout, Workload};
 use report::record as tell;
 use std::io::IsTerminal;
+pub use target_args::TargetArgs;
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
@@ -34,6 +35,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         bail!(
             "a recording is not for terminals: pipe it into another command, or give a file (-o)"
         );
+    }
+    if piped && args.report {
+        bail!("--report shows a file; write to one (-o FILE)");
     }
     let request = args.request()?;
     let asked = tell::Asked {
@@ -64,6 +68,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     }
     if args.format == Format::Json {
         output::print_json(&tell::json::object(&summary))?;
+    }
+    if args.report {
+        super::report::after_recording(&args.output, global)?;
     }
     // What is missing cannot be seen in what came.
     let lost = summary.lost_samples > 0 && !asked.takes_losses;

@@ -4,7 +4,7 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 10] = [
+const PURE: [&str; 12] = [
     "perfdata",
     "address-spaces",
     "annotate",
@@ -15,6 +15,8 @@ const PURE: [&str; 10] = [
     "layout",
     "statistics",
     "report",
+    "recent",
+    "viewer",
 ];
 
 /// Turn runtime addresses into image addresses, or know both.

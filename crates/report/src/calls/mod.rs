@@ -150,6 +150,13 @@ fn ledger(recorded: &Recorded) -> Value {
     })
 }
 
+/// What became of the samples and records: names and numbers, in the ledger's order.
+pub fn books(recorded: &Recorded) -> Vec<(String, u64)> {
+    let Value::Object(ledger) = ledger(recorded) else { return Vec::new() };
+    let book = |(name, number): (String, Value)| Some((name.replace('_', " "), number.as_u64()?));
+    ledger.into_iter().filter_map(book).collect()
+}
+
 /// What is not in the numbers, in words, without what did not occur.
 pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
     let mut notes = losses(recorded);

@@ -100,6 +100,10 @@ pub struct Args {
     /// Write the program's output to this file: its first and its last 512 KiB
     #[arg(long, value_name = "FILE")]
     pub program_output: Option<PathBuf>,
+    /// Look around in the recording when it is done (`planish report -i`); without a terminal,
+    /// print what weighs most
+    #[arg(long, conflicts_with_all = ["format", "switch_output"])]
+    pub report: bool,
     /// Keep nothing of a recording that cannot be completed, for example because the disk is full
     #[arg(long)]
     pub whole: bool,

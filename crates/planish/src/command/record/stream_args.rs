@@ -125,6 +125,7 @@ impl StreamArgs {
             overwrite: self.overwrite,
             control: self.control.clone(),
             force: self.force,
+            pipe: None,
         }
     }
 }

@@ -1,15 +1,17 @@
 //! `planish report hot`, `callers`, `callees` and `tree`.
 
 use super::filter;
+use super::interactive::{self, Begin};
 use super::page::{self, PageArgs};
-use super::recording::{Detail, Source};
+use super::recording::{Detail, Part, Recording, Shown, Source};
 use crate::cli::{Choice, FINE, Format, Global};
 use crate::output;
 use anyhow::{Context as _, bail};
 use calltrees::Recorded;
 use calltrees::rows::By;
 use report::calls::{self as tell, Direction, Selected, Shape};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use viewer::View;
 
 /// What rows are about.
 pub const BY: Choice<By> = Choice(&[
@@ -37,6 +39,16 @@ pub struct HotArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+}
+
+impl HotArgs {
+    /// Of a recording, with the usual options.
+    pub fn of(path: &Path) -> HotArgs {
+        let (part, input) = (Part::default(), path.to_owned());
+        let recording = Recording { input, interactive: false, part };
+        let source = Source { recording, shown: Shown::default() };
+        HotArgs { source, by: None, format: Format::Text }
+    }
 }
 
 /// Show who called a function, with what weight.
@@ -91,10 +103,10 @@ pub struct TreeArgs {
     format: TreeFormat,
     /// Print all stacks for another program instead of the tree; --limit, --percent and --depth are
     /// ignored
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "format")]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "interactive"])]
     emit: Option<Stacks>,
     /// Write there instead of standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "interactive")]
     output: Option<PathBuf>,
     #[command(flatten)]
     page: PageArgs,
@@ -121,6 +133,15 @@ enum Stacks {
 
 /// Runs `planish report hot`.
 pub fn hot(args: &HotArgs, global: &Global) -> anyhow::Result<u8> {
+    let source = &args.source;
+    if source.recording.interactive {
+        let begin = Begin { view: View::Hot, function: None, by: args.by };
+        return interactive::run(&source.recording, &source.shown, &[], begin, global);
+    }
+    let by = args.by.unwrap_or_default();
+    let recorded = args.source.recording.read_with(Detail::of(by), global)?;
+    by_what_is_recorded(by, &recorded)
+        .with_context(|| args.source.recording.input.display().to_string())?;
     let by = args.by.unwrap_or_default();
     let recorded = args.source.recording.read_with(Detail::of(by), global)?;
     by_what_is_recorded(by, &recorded)
@@ -158,6 +179,12 @@ fn around(
     args: &GraphArgs,
     global: &Global,
 ) -> anyhow::Result<u8> {
+    let source = &args.source;
+    if source.recording.interactive {
+        let view = if direction == Direction::Callers { View::Callers } else { View::Callees };
+        let begin = Begin { view, function: Some(function), by: None };
+        return interactive::run(&source.recording, &source.shown, &[], begin, global);
+    }
     let recorded = args.source.recording.read(global)?;
     let selected = args.source.select(&recorded)?;
     let shape = Shape::of_function(&recorded, direction, function)
@@ -171,6 +198,11 @@ fn around(
 
 /// Runs `planish report tree`.
 pub fn tree(args: &TreeArgs, global: &Global) -> anyhow::Result<u8> {
+    let source = &args.source;
+    if source.recording.interactive {
+        let begin = Begin { view: View::Tree, function: None, by: None };
+        return interactive::run(&source.recording, &source.shown, &[], begin, global);
+    }
     output::refuse_inputs(args.output.as_deref(), [args.source.recording.input.as_path()])?;
     if (args.emit, args.format) == (None, TreeFormat::Html) {
         return page::tree(&args.source, &args.page, args.output.as_deref(), global);

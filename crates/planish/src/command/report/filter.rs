@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 /// Options that leave samples out.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct FilterArgs {
     /// Count only samples of this process
     #[arg(long)]
@@ -49,7 +49,10 @@ impl Seconds {
     }
 }
 
-/// Reads FROM-TO.
+/// Reads a part of the time, FROM-TO.
+///
+/// # Errors
+/// What it should be.
 pub fn seconds(text: &str) -> Result<Seconds, String> {
     /// Nothing is recorded for longer, and the product fits.
     const MOST: f64 = 1e9;

@@ -17,6 +17,9 @@ pub struct FinishedArgs {
     /// json` printed
     #[arg(value_name = "PATH", default_value = ".")]
     pub path: PathBuf,
+    /// Look around in a recording on the terminal; PATH is a perf.data, or a directory that has one
+    #[arg(short, long, conflicts_with_all = ["format", "output", "collect"])]
+    pub interactive: bool,
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,

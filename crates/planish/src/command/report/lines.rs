@@ -1,6 +1,7 @@
 //! `planish report lines`: one function by source line and instruction.
 
 use super::filter::FilterArgs;
+use super::interactive::{self, Begin};
 use super::recording::{Detail, Recording, Source, open};
 use super::sources::SourceFinder;
 use super::symbols::Finder;
@@ -20,6 +21,7 @@ use report::calls::lines::{self as tell, FunctionLines};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use viewer::View;
 
 /// Show one function by source line and instruction: what was sampled at each and, from branch
 /// stacks, how often it ran, which way its branches went and how often its loops iterated.
@@ -50,6 +52,11 @@ pub struct LinesArgs {
 
 /// Runs `planish report lines`.
 pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
+    if args.source.recording.interactive {
+        let begin = Begin { view: View::Lines, function: Some(&args.function), by: None };
+        let (recording, shown) = (&args.source.recording, &args.source.shown);
+        return interactive::run(recording, shown, &args.sources, begin, global);
+    }
     let input = open(&args.source.recording.input)?;
     let recording = &args.source.recording;
     let detail = Detail { addresses: true, ..Detail::default() };
@@ -206,6 +213,29 @@ pub fn heaviest<'r>(
         all.push(told);
     }
     all
+}
+
+/// One function with all its lines.
+///
+/// # Errors
+/// Where its file is not at hand, or has no code of it.
+pub fn of_function<'r>(
+    (recording, input): (&Recording, &Input),
+    (selected, function): (Selected<'r>, FunctionId),
+    directories: &[PathBuf],
+    global: &Global,
+) -> anyhow::Result<FunctionLines<'r>> {
+    let finder = Finder::new(&recording.part.symbols, input);
+    let sites = sites(selected.recorded, selected.event);
+    let mut notes = Vec::new();
+    let image = image_of(selected.recorded, function, &finder)?;
+    let part = part_of(selected.recorded, &image, function, &sites, &mut notes)?;
+    let file = File::load(&image, recording, input, &finder, global);
+    let lost = lost(&sites, function);
+    let mut told = file.told((selected, function), (part, lost), true, notes, global);
+    let sources = SourceFinder::new(directories, recording.part.symbols.sysroot.as_deref());
+    told.sources = sources.read_all(&told.annotated.files, &told.wanted());
+    Ok(told)
 }
 
 /// Functions of the same name that are not shown.

@@ -5,19 +5,21 @@ mod diff;
 mod export;
 mod filter;
 mod finished;
+mod interactive;
 mod lines;
 mod page;
 mod recording;
-mod run_time;
+pub mod run_time;
 mod sources;
-mod symbols;
+pub mod symbols;
 mod waits;
 
 use crate::cli::Global;
+pub use calls::BY;
 
 /// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
 ///
-/// With hot, callers, callees, tree, lines, waits or timeline it reads a recording, with diff two or more; without, what `planish optimize` or
+/// With -i it shows a recording on the terminal, to look around in. With hot, callers, callees, tree, lines, waits or timeline it reads a recording, with diff two or more; without, what `planish optimize` or
 /// `planish compare` found.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -42,9 +44,25 @@ enum Verb {
     Export(export::ExportArgs),
 }
 
+/// Shows a recording that was just made: on the terminal, or, without one, what weighs most.
+pub fn after_recording(path: &std::path::Path, global: &Global) -> anyhow::Result<u8> {
+    // The recorder no longer ends by itself on Ctrl-C: there is nothing left to finish.
+    super::leave_interrupts();
+    match super::viewing::check() {
+        Ok(()) => interactive::run_of(path, global),
+        Err(_) => calls::hot(&calls::HotArgs::of(path), global),
+    }
+}
+
+/// What tables can be about, with the word for it.
+pub fn kinds_of_rows() -> Vec<viewer::ByName> {
+    calls::BY.0.iter().map(|(word, by, _)| (*word, *by)).collect()
+}
+
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.verb {
+        None if args.finished.interactive => interactive::run_of(&args.finished.path, global),
         None => finished::run(args.finished),
         Some(Verb::Hot(args)) => calls::hot(&args, global),
         Some(Verb::Callers(args)) => calls::callers(&args, global),

@@ -14,6 +14,7 @@ use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Which recording, which of its samples, and where its files are.
 #[derive(Debug, clap::Args)]
@@ -21,6 +22,9 @@ pub struct Recording {
     /// The recording: a file, the directory form, or `-` for the pipe form on standard input
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     pub input: PathBuf,
+    /// Look around in the recording on the terminal, beginning with this view
+    #[arg(short, long, conflicts_with = "format")]
+    pub interactive: bool,
     #[command(flatten)]
     pub part: Part,
 }
@@ -39,7 +43,7 @@ const CALLERS: Choice<Callers> = Choice(&[(
 )]);
 
 /// Which samples of a recording, and where its files are.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Part {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
@@ -62,12 +66,22 @@ pub struct Shown {
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// How many lines to print at most; 0: all
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT)]
     pub limit: usize,
     /// Leave out what makes up less than this percentage of the whole, its callees included
-    #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "0.5")]
+    #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value_t = PERCENT)]
     pub percent: f64,
 }
+
+impl Default for Shown {
+    fn default() -> Shown {
+        Shown { event: None, limit: LIMIT, percent: PERCENT }
+    }
+}
+
+/// Lines printed, and the share of what is printed, where nothing else is said.
+const LIMIT: usize = 40;
+const PERCENT: f64 = 0.5;
 
 /// A recording, and what of it to print.
 #[derive(Debug, clap::Args)]
@@ -206,7 +220,7 @@ impl Part {
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
-            open: &|wanted| finder.open(wanted),
+            open: &|wanted| finder.open(wanted).map(Arc::new),
             map: &|pid| maps.open(pid),
             dump: &|pid, path| maps.dump(pid, path),
             kernel: kernel.as_ref(),

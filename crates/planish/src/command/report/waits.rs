@@ -1,6 +1,7 @@
 //! `planish report waits` and `timeline`: how long threads and stacks of a recording waited, for what
 //! reason, and when.
 
+use super::interactive;
 use super::recording::Recording;
 use crate::cli::{FINE, Format, Global};
 use crate::output;
@@ -9,6 +10,7 @@ use calltrees::switching::ThreadRow;
 use report::calls::timeline::Timeline;
 use report::calls::waits::{Told, write_intervals};
 use std::io::Write as _;
+use viewer::View;
 
 /// Show how long threads and stacks waited, from the context switches of a recording.
 ///
@@ -27,7 +29,7 @@ pub struct WaitsArgs {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Print all of something for another program instead
-    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "comm", "through"])]
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "comm", "through", "interactive"])]
     emit: Option<Waits>,
 }
 
@@ -66,6 +68,9 @@ fn parts(text: &str) -> Result<usize, String> {
 
 /// Runs `planish report timeline`.
 pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
+    if args.recording.interactive {
+        return interactive::run_view(&args.recording, View::Timeline, global);
+    }
     let recorded = args.recording.read(global)?;
     let filter = &args.recording.part.filter;
     let told = |thread: &ThreadRow| filter.comm.as_deref().is_none_or(|comm| comm == thread.name);
@@ -81,6 +86,9 @@ pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
 
 /// Runs `planish report waits`.
 pub fn waits(args: &WaitsArgs, global: &Global) -> anyhow::Result<u8> {
+    if args.recording.interactive {
+        return interactive::run_view(&args.recording, View::Waits, global);
+    }
     let recorded = args.recording.read(global)?;
     let filter = &args.recording.part.filter;
     let is_told = |name: &str| {

@@ -1,0 +1,237 @@
+//! The recorder of `planish top`: its records taken as they come, the samples named and added up.
+
+use crate::command::report::run_time::Maps;
+use crate::command::report::symbols::{Finder, Symbols};
+use address_spaces::MappedFile;
+use anyhow::Context as _;
+use calltrees::{KernelSymbols, Options, Recorded, Wanted};
+use image::{BuildId, Image};
+use perfdata::Input;
+use recent::{Incoming, Unreadable, Window};
+use record::live::{self, RecordOptions, Target};
+use record::{Error, Summary, Workload};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read as _;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// What did not come in, of all looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum {
+    /// Records that the kernel could not write.
+    pub lost: u64,
+    /// What found no room here.
+    pub dropped: u64,
+}
+
+type Shared = Arc<Mutex<(Incoming, Option<Unreadable>)>>;
+
+/// A recorder that runs, and the samples of the last looks.
+pub struct Live {
+    recorder: Option<JoinHandle<Result<Summary, Error>>>,
+    incoming: Shared,
+    window: Window,
+    naming: Naming,
+    pub sum: Sum,
+}
+
+impl Live {
+    /// Begins to sample; the last `parts` looks are added up.
+    pub fn start(
+        target: Target,
+        command: Option<Workload>,
+        mut options: RecordOptions,
+        parts: usize,
+    ) -> anyhow::Result<Live> {
+        let (mut from, to) = std::io::pipe().context("a pipe from the recorder")?;
+        options.streaming.pipe = Some(Arc::new(OwnedFd::from(to)));
+        let incoming: Shared = Arc::default();
+        let shared = Arc::clone(&incoming);
+        let recorder = std::thread::Builder::new().name("recorder".to_owned());
+        let recorder = recorder
+            .spawn(move || live::record(&target, command.as_ref(), Path::new("-"), &options))?;
+        // It ends when the recorder's end of the pipe is gone.
+        std::thread::Builder::new().name("reader".to_owned()).spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(got @ 1..) = from.read(&mut buffer) {
+                let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let (incoming, failure) = &mut *shared;
+                // What cannot be read is still taken, or the recorder would wait.
+                if failure.is_none() {
+                    *failure = incoming.add(buffer.get(..got).unwrap_or_default()).err();
+                }
+            }
+        })?;
+        let naming = Naming::default();
+        let recorder = Some(recorder);
+        let (window, sum) = (Window::new(parts), Sum::default());
+        let mut live = Live { recorder, incoming, window, naming, sum };
+        // What the kernel refuses is said before the terminal is taken.
+        while !live.has_begun() {
+            if live.has_ended() {
+                live.stop()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(live)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.incoming.lock().unwrap_or_else(PoisonError::into_inner).0.has_begun()
+    }
+
+    /// Whether the recorder has ended: the command is over, or a signal came.
+    pub fn has_ended(&self) -> bool {
+        self.recorder.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Takes the samples since the last look; how many there were.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn look(&mut self) -> anyhow::Result<u64> {
+        let (taken, processes) = {
+            let mut shared = self.incoming.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(failure) = shared.1 {
+                return Err(failure.into());
+            }
+            (shared.0.take(), shared.0.processes().collect::<Vec<i32>>())
+        };
+        self.sum.lost += taken.lost;
+        let before = self.window.dropped();
+        let named = match taken.samples {
+            0 => None,
+            _ => Some(self.naming.named(&taken.recording, &processes)?),
+        };
+        self.window.add(named.as_ref());
+        self.sum.dropped += taken.dropped + self.window.dropped().saturating_sub(before);
+        Ok(taken.samples)
+    }
+
+    /// The samples of the last looks.
+    pub fn recorded(&self) -> Recorded {
+        self.window.recorded()
+    }
+
+    /// Forgets them.
+    pub fn clear(&mut self) {
+        self.window.clear();
+    }
+
+    /// Ends the recorder and its command.
+    ///
+    /// # Errors
+    /// What the recorder failed at; that there was no sample is no failure.
+    pub fn stop(&mut self) -> anyhow::Result<()> {
+        /// A command that holds SIGTERM back is told twice, and then ends.
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let Some(recorder) = self.recorder.take() else { return Ok(()) };
+        for _ in 0..3 {
+            if recorder.is_finished() {
+                break;
+            }
+            live::end();
+            let until = Instant::now() + PATIENCE;
+            while !recorder.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        match recorder.join() {
+            Ok(Ok(_) | Err(Error::Empty { .. })) => Ok(()),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => anyhow::bail!("the recorder ended by an error of its own"),
+        }
+    }
+}
+
+/// A file by its path and build ID, as mapped.
+type Key = (String, Option<Vec<u8>>);
+
+/// Files that were opened, kept from one look to the next.
+#[derive(Default)]
+struct Naming {
+    images: Mutex<HashMap<Key, Result<Arc<Image>, String>>>,
+    kernel: Option<KernelSymbols>,
+}
+
+impl Naming {
+    /// The named stacks of a recording.
+    fn named(&mut self, recording: &[u8], processes: &[i32]) -> anyhow::Result<Recorded> {
+        let input = Input::from_bytes(recording)?;
+        let path = Path::new("the last samples");
+        let finder = Finder::new(&Symbols::default(), &input);
+        let maps = Maps::new(&[], path);
+        let kernel = self.kernel.get_or_insert_with(|| {
+            // Without the right to read it, kernel frames stay addresses.
+            KernelSymbols::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+        });
+        let images = &self.images;
+        let open = |wanted: Wanted<'_>| {
+            let key = (wanted.file.path.clone(), wanted.file.build_id.clone());
+            let known = images.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+            known.unwrap_or_else(|| {
+                let elsewhere = |why: String| elsewhere(wanted.file, processes).ok_or(why);
+                let opened = finder.open(wanted).or_else(elsewhere).map(Arc::new);
+                let mut images = images.lock().unwrap_or_else(PoisonError::into_inner);
+                /// Programs that come and go for days are forgotten now and then.
+                const MOST_IMAGES: usize = 4096;
+                if images.len() >= MOST_IMAGES {
+                    images.clear();
+                }
+                images.insert(key, opened.clone());
+                opened
+            })
+        };
+        let options = Options {
+            threads: 1,
+            open: &open,
+            map: &|pid| maps.open(pid),
+            kernel: Some(kernel),
+            inlined: None,
+            lines: false,
+            addresses: false,
+            keep: &|_| true,
+            blocks: None,
+            progress: &|_| (),
+        };
+        Ok(calltrees::read(path, &input, &options)?)
+    }
+}
+
+/// A file that is not there for us, but for processes in another mount namespace (a container).
+fn elsewhere(file: &MappedFile, processes: &[i32]) -> Option<Image> {
+    /// More containers are not looked into for a file.
+    const MOST: usize = 32;
+    if !file.path.starts_with('/') || file.path.starts_with("//") {
+        return None;
+    }
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let own = namespace("self");
+    let mut roots: BTreeMap<PathBuf, i32> = BTreeMap::new();
+    for pid in processes.iter().filter(|pid| **pid > 0) {
+        match namespace(&pid.to_string()) {
+            Some(other) if Some(&other) != own.as_ref() => drop(roots.entry(other).or_insert(*pid)),
+            _ => {}
+        }
+    }
+    let wanted = file.build_id.as_deref().filter(|id| id.iter().any(|byte| *byte != 0));
+    let wanted = wanted.and_then(BuildId::from_bytes);
+    // A file of the same name may be another one.
+    if wanted.is_none() && roots.len() != 1 {
+        return None;
+    }
+    let open = |pid: &i32| {
+        let path = PathBuf::from(format!("/proc/{pid}/root{}", file.path));
+        let image = path.is_file().then(|| Image::open(&path).ok())??;
+        let fits = match (&wanted, image.build_id()) {
+            (Some(wanted), Some(found)) => found.matches_padded(wanted.as_bytes()),
+            (wanted, _) => wanted.is_none(),
+        };
+        fits.then_some(image)
+    };
+    roots.values().take(MOST).find_map(open)
+}
