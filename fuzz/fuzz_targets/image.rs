@@ -35,6 +35,8 @@ fuzz_target!(|bytes: &[u8]| {
         if function.size != 0 {
             let found = functions.find(function.address).expect("an address inside a function");
             assert!(found.address <= function.address && function.address < found.end());
+            let shown = functions.find_shown(function.address).expect("an alias of it");
+            assert!(shown.address == found.address && function.address < shown.end());
         }
     }
     let _ = image.kernel_symbol("_text");

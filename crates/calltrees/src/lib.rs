@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod files;
 mod kernel;
+mod kernel_code;
 mod made;
 mod marks;
 mod naming;

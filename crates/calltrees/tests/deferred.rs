@@ -76,7 +76,7 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         threads: 2,
         open: &|wanted| Err(wanted.file.path.clone()),
         map: &|_| None,
-        kernel: None,
+        kernels: &[],
         inlined: None,
         addresses: false,
         keep: &|_| true,

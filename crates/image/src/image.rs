@@ -45,6 +45,8 @@ pub struct Image {
     code: Vec<CodeRange>,
     /// Where `.symtab` is looked for when this file has none.
     pub(crate) debug_symbols: Option<Arc<Image>>,
+    /// What `.gnu_debugdata` holds.
+    pub(crate) mini_debug: OnceLock<Option<Box<Image>>>,
     pub(crate) function_table: OnceLock<FunctionTable>,
     /// Decompressed and relocated sections, by section index.
     pub(crate) prepared: Vec<OnceLock<Result<Vec<u8>, String>>>,
@@ -94,6 +96,7 @@ impl Image {
             segments: Vec::new(),
             code: Vec::new(),
             debug_symbols: None,
+            mini_debug: OnceLock::new(),
             function_table: OnceLock::new(),
             prepared: std::iter::repeat_with(OnceLock::new).take(count).collect(),
             relocation_sections: OnceLock::new(),

@@ -30,6 +30,7 @@ mod headers;
 mod image;
 mod leb;
 mod memory_map;
+mod mini_debug;
 pub mod module_layout;
 mod patched;
 pub mod probes;

@@ -5,7 +5,7 @@ use super::sources::SourceFinder;
 use super::symbols::Finder;
 use crate::cli::{FINE, Format, Global};
 use crate::output::{self, Stream};
-use address_spaces::{MappedFile, Side};
+use address_spaces::{KernelPart, MappedFile, Side};
 use annotate::{Part, Request, annotate, parts};
 use anyhow::{Context as _, anyhow};
 use calltrees::{FunctionId, Recorded, Site, Wanted, Weight, sites};
@@ -141,16 +141,19 @@ fn image_of(
 ) -> anyhow::Result<Arc<Image>> {
     let library = recorded.names.library(function).ok_or_else(|| anyhow!("no library"))?;
     let path = report::visible(&library.path).into_owned();
-    if path.starts_with('[') {
+    let special = ["[JIT", "[unknown]", "[elsewhere]", "[none]", "[anon", "[heap]", "[stack"];
+    if special.iter().any(|begin| path.starts_with(begin)) {
         return Err(anyhow!(
             "the function lies in {path}, of which there is no file to show; lines are shown of \
-             programs and shared libraries"
+             programs, shared libraries, the kernel and its modules"
         ));
     }
+    let of_kernel =
+        path != "[vdso]" && (path.starts_with('[') || KernelPart::of(&path) == KernelPart::Module);
     let mapped = MappedFile {
         path: library.path.clone(),
         build_id: library.build_id.clone(),
-        side: Side::Process,
+        side: if of_kernel { Side::Kernel } else { Side::Process },
     };
     let wanted = Wanted { file: &mapped, kernel_runs: false };
     finder.open(wanted).map(Arc::new).map_err(|why| anyhow!("{path}: {why}"))

@@ -8,7 +8,7 @@ use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
-use calltrees::{Blocks, KernelSymbols, Options, Recorded, times};
+use calltrees::{Blocks, Options, Recorded, times};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
@@ -125,9 +125,7 @@ impl Part {
     ) -> anyhow::Result<Recorded> {
         let finder = Finder::new(&self.symbols, input);
         let maps = Maps::new(&self.symbols.symbols, path);
-        // Without the right to read it, or on another system, kernel frames stay addresses.
-        let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
-        let kernel = kernel.map(|text| KernelSymbols::parse(&text));
+        let kernels = finder.kernels();
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
         let window = self.filter.window(path, input, global.threads())?;
         let blocks = match detail.blocks {
@@ -139,7 +137,7 @@ impl Part {
             threads: global.threads(),
             open: &|wanted| finder.open(wanted),
             map: &|pid| maps.open(pid),
-            kernel: kernel.as_ref(),
+            kernels: &kernels,
             inlined: Some(finder.debug()).filter(|_| self.inlined),
             addresses: detail.addresses,
             keep: &keep,
