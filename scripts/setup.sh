@@ -60,6 +60,10 @@ if [ "${1:-}" = test ]; then
   has bison || want bison "the same"
   has bc || want bc "the same"
   [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks those objects"
+  has debuginfod || want debuginfod "serves programs and debug files by build ID, which the tests of report fetch"
+  has xz || want xz-utils "packs the symbol tables and archives that the tests of report read"
+  has bzip2 || want bzip2 "the same"
+  has gdb || want gdb "reads the packed symbol tables, too"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
   has chromedriver || want chromium-driver "clicks in it"
 fi

@@ -17,6 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     for range in image.code_ranges().take(32) {
         let written = writer.as_mut().and_then(|writer| writer.text(range.start));
         assert!(written.is_none_or(|text| !text.contains(char::is_control)));
+        assert!(image.stub_name(range.start).is_none_or(|name| name.ends_with("@plt")));
         let around = image.unwind_range(range.start);
         assert!(around.is_none_or(|around| around.contains(&range.start)));
         let walked: usize = code::instructions(&image, range.start)

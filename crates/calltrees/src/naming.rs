@@ -336,7 +336,10 @@ impl Naming<'_, '_> {
                 let found = image.and_then(|image| image.functions().find_shown(at));
                 match found {
                     Some(function) => (function.name.to_owned(), LibraryId(file.0), Known::Symbol),
-                    None => (format!("{:#x}", at.0), LibraryId(file.0), Known::Address),
+                    None => match image.and_then(|image| image.stub_name(at)) {
+                        Some(stub) => (stub.to_owned(), LibraryId(file.0), Known::Symbol),
+                        None => (format!("{:#x}", at.0), LibraryId(file.0), Known::Address),
+                    },
                 }
             }
             Spot::Code(Place::At(file, offset)) => {

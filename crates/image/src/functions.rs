@@ -51,7 +51,7 @@ impl FunctionTable {
         let name = |entry: &Entry| entry.name(bytes);
         let order = |a: &Entry, b: &Entry| {
             let key = |entry: &Entry| (entry.address, u64::MAX - entry.size, entry.rank);
-            key(a).cmp(&key(b)).then_with(|| name(a).cmp(&name(b)))
+            key(a).cmp(&key(b)).then_with(|| name(a).cmp(name(b)))
         };
         table.entries.sort_by(order);
         table.drop_covered_labels();

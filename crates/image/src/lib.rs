@@ -37,6 +37,7 @@ pub mod probes;
 mod relocation;
 mod sections;
 mod soname;
+mod stubs;
 mod symbols;
 mod unwind;
 

@@ -113,6 +113,13 @@ impl<'i> SymbolTable<'i> {
         entries.filter_map(|(index, entry)| self.parse(index, entry))
     }
 
+    /// The entry of that number.
+    pub(crate) fn get(&self, index: usize) -> Option<Symbol> {
+        let bytes = self.image.symbol_bytes();
+        let start = index.checked_mul(bytes)?;
+        self.parse(index, self.entries.get(start..start.checked_add(bytes)?)?)
+    }
+
     /// The name of a symbol.
     pub(crate) fn name(&self, symbol: &Symbol) -> Option<&'i [u8]> {
         c_string(self.strings, u64::from(symbol.name))

@@ -1,7 +1,7 @@
 //! Where are the files of a recorded kernel: vmlinux, modules, lists of its symbols?
 
+use super::id_paths::by_id;
 use super::listed::module_name;
-use super::symbols::by_id;
 use beside::given;
 use calltrees::KernelSymbols;
 use image::BuildId;
@@ -95,26 +95,62 @@ pub fn symbols<'p>(
     recorded: Option<&BuildId>,
     directories: impl Iterator<Item = &'p Path>,
 ) -> Vec<KernelSymbols> {
+    let all = lists_with_kind(recorded, directories).into_iter();
+    all.filter_map(|(path, kind)| {
+        let text = given::read(&path, SYMBOLS_BYTES).ok()?;
+        let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&text));
+        Some(match kind {
+            List::Running => symbols.of_running_kernel(),
+            List::RunningRecorded => symbols.of_running_kernel().of_recorded_build(),
+            List::Recorded => symbols.of_recorded_build(),
+            List::Some => symbols,
+        })
+    })
+    .collect()
+}
+
+/// Where those lists lie.
+pub fn lists<'p>(
+    recorded: Option<&BuildId>,
+    directories: impl Iterator<Item = &'p Path>,
+) -> Vec<PathBuf> {
+    lists_with_kind(recorded, directories).into_iter().map(|(path, _)| path).collect()
+}
+
+/// What is known of whose a list is.
+#[derive(Clone, Copy)]
+enum List {
+    /// The running kernel's.
+    Running,
+    /// The running kernel's, which is the recorded one.
+    RunningRecorded,
+    /// The recorded kernel's.
+    Recorded,
+    /// Only its addresses can tell.
+    Some,
+}
+
+fn lists_with_kind<'p>(
+    recorded: Option<&BuildId>,
+    directories: impl Iterator<Item = &'p Path>,
+) -> Vec<(PathBuf, List)> {
     let mut all = Vec::new();
     let running = record::running_kernel_id().and_then(|id| BuildId::from_bytes(&id));
     let same = match (recorded, &running) {
         (Some(recorded), Some(running)) => Some(running.matches_padded(recorded.as_bytes())),
         _ => None,
     };
-    let read = |path: &Path| {
-        let text = given::read(path, SYMBOLS_BYTES).ok()?;
-        Some(KernelSymbols::parse(&String::from_utf8_lossy(&text)))
-    };
     // Without the right to read it, kernel frames stay addresses.
-    if let Some(own) = read(Path::new("/proc/kallsyms")).filter(|_| same != Some(false)) {
-        let own = own.of_running_kernel();
-        all.push(if same == Some(true) { own.of_recorded_build() } else { own });
+    if same != Some(false) {
+        let kind = if same == Some(true) { List::RunningRecorded } else { List::Running };
+        all.push((PathBuf::from("/proc/kallsyms"), kind));
     }
     for directory in directories {
         let by_id = recorded.map(|id| by_id(directory, id).join("kallsyms"));
-        all.extend(by_id.and_then(|path| read(&path)).map(KernelSymbols::of_recorded_build));
-        all.extend(read(&directory.join("kallsyms")));
+        all.extend(by_id.map(|path| (path, List::Recorded)));
+        all.push((directory.join("kallsyms"), List::Some));
     }
+    all.retain(|(path, _)| path.is_file());
     all
 }
 

@@ -53,7 +53,8 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     let detail = Detail { addresses: true, ..Detail::default() };
     let recorded = recording.part.read(&recording.input, &input, detail, global)?;
     let selected = args.source.select(&recorded)?;
-    let finder = Finder::new(&recording.part.symbols, &input);
+    let finder = Finder::new(&recording.part.symbols, &recording.input, &input, global.quiet)?;
+    let finder = finder.wanting_lines(true);
     let named = || recording.input.display().to_string();
     let sites = sites(&recorded, selected.event);
     let found = tell::candidates(&selected, &sites, &args.function);

@@ -4,13 +4,17 @@ mod calls;
 mod diff;
 mod filter;
 mod finished;
+mod id_paths;
 mod kernel_files;
 mod lines;
 mod listed;
+mod pack;
 mod recording;
 mod run_time;
+mod servers;
 mod sources;
 mod symbols;
+mod unpacked;
 mod waits;
 
 use crate::cli::Global;
@@ -39,10 +43,18 @@ enum Verb {
     Waits(waits::WaitsArgs),
     Timeline(waits::TimelineArgs),
     Diff(diff::DiffArgs),
+    Archive(pack::ArchiveArgs),
 }
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    unpacked::be_quiet(global.quiet);
+    let done = verb(args, global);
+    unpacked::remove_all();
+    done
+}
+
+fn verb(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.verb {
         None => finished::run(args.finished),
         Some(Verb::Hot(args)) => calls::hot(&args, global),
@@ -53,5 +65,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Waits(args)) => waits::waits(&args, global),
         Some(Verb::Timeline(args)) => waits::timeline(&args, global),
         Some(Verb::Diff(args)) => diff::run(&args, global),
+        Some(Verb::Archive(args)) => pack::run(&args, global),
     }
 }

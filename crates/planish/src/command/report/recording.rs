@@ -2,13 +2,15 @@
 
 use super::filter::FilterArgs;
 use super::run_time::Maps;
-use super::symbols::{Finder, Symbols};
+use super::symbols::{Finder, Symbols, Used};
+use super::unpacked;
 use crate::cli::Global;
 use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
 use calltrees::{Blocks, Options, Recorded, times};
+use image::{BuildId, DebugSearch};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
@@ -70,13 +72,40 @@ pub struct Detail {
     pub blocks: Option<u32>,
 }
 
-/// Opens a recording.
+/// The files that named a recording's functions.
+#[derive(Debug)]
+pub struct Files {
+    /// Programs, libraries, and what was opened for the kernel.
+    pub used: Vec<Used>,
+    /// Where their debug files are looked for.
+    pub debug: DebugSearch,
+    /// Maps of code made at run time.
+    pub maps: Vec<PathBuf>,
+    /// The build ID of the recorded kernel.
+    pub kernel_id: Option<BuildId>,
+    /// The list of its symbols.
+    pub kernel_list: Option<PathBuf>,
+}
+
+/// Opens a recording; an archive's is unpacked.
 pub fn open(path: &Path) -> anyhow::Result<Input> {
     Ok(if path.as_os_str() == "-" {
         let stdin = std::io::stdin().lock();
         Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
     } else {
-        Input::open(path)?
+        match unpacked::archive(path)? {
+            Some(archive) => {
+                let recording = archive.recording().ok_or_else(|| {
+                    anyhow::anyhow!(
+                        "{}: it holds symbols but no recording; give it to --symbols, and name \
+                         the recording",
+                        path.display()
+                    )
+                })?;
+                Input::open(&recording)?
+            }
+            None => Input::open(path)?,
+        }
     })
 }
 
@@ -123,8 +152,20 @@ impl Part {
         detail: Detail,
         global: &Global,
     ) -> anyhow::Result<Recorded> {
-        let finder = Finder::new(&self.symbols, input);
-        let maps = Maps::new(&self.symbols.symbols, path);
+        Ok(self.read_with_files(path, input, detail, global)?.0)
+    }
+
+    /// Reads a recording that is already open, and tells from which files its names are.
+    pub fn read_with_files(
+        &self,
+        path: &Path,
+        input: &Input,
+        detail: Detail,
+        global: &Global,
+    ) -> anyhow::Result<(Recorded, Files)> {
+        let finder = Finder::new(&self.symbols, path, input, global.quiet)?;
+        let finder = finder.wanting_lines(self.inlined);
+        let maps = Maps::new(finder.asked(), path);
         let kernels = finder.kernels();
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
         let window = self.filter.window(path, input, global.threads())?;
@@ -149,7 +190,14 @@ impl Part {
             .narrow(&mut recorded)
             .map_err(anyhow::Error::msg)
             .with_context(|| path.display().to_string())?;
-        Ok(recorded)
+        let files = Files {
+            used: finder.used(),
+            debug: finder.debug().clone(),
+            maps: maps.used(),
+            kernel_id: finder.kernel_id(),
+            kernel_list: finder.kernel_list(),
+        };
+        Ok((recorded, files))
     }
 }
 

@@ -3,7 +3,7 @@
 use beside::given;
 use calltrees::PerfMap;
 use image::{BuildId, Image};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
@@ -22,13 +22,19 @@ pub struct Maps {
     /// The user who made the recording.
     recorder: Option<u32>,
     left: Cell<u64>,
+    used: RefCell<Vec<PathBuf>>,
 }
 
 impl Maps {
     /// Of the recording `input`; `directories` are the user's, looked into first.
     pub fn new(directories: &[PathBuf], input: &Path) -> Maps {
         let recorder = std::fs::metadata(input).ok().map(|metadata| metadata.uid());
-        Maps { directories: directories.to_vec(), recorder, left: Cell::new(ALL_MAPS) }
+        Maps {
+            directories: directories.to_vec(),
+            recorder,
+            left: Cell::new(ALL_MAPS),
+            used: RefCell::default(),
+        }
     }
 
     fn read(path: &Path, recorder: Option<Option<u32>>, most: u64) -> std::io::Result<Vec<u8>> {
@@ -36,6 +42,11 @@ impl Maps {
             Some(recorder) => given::read_trusted(path, most, recorder),
             None => given::read(path, most),
         }
+    }
+
+    /// The maps that were read.
+    pub fn used(&self) -> Vec<PathBuf> {
+        self.used.borrow().clone()
     }
 
     /// The map of a process; none if it wrote none.
@@ -49,6 +60,7 @@ impl Maps {
             match Maps::read(&path, recorder, most) {
                 Ok(text) => {
                     self.left.set(self.left.get().saturating_sub(text.len() as u64));
+                    self.used.borrow_mut().push(path);
                     return Some(Ok(PerfMap::parse(text)));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -1,14 +1,18 @@
 //! Where the files that a recording names are looked for: where they were recorded, below another
 //! root, in directories of build IDs.
 
+use super::id_paths::{by_id, by_id_all, with_suffix};
 use super::kernel_files::{self, KernelPlaces};
 use super::listed::Listed;
 use super::run_time;
+use super::servers::Servers;
+use super::unpacked::{self, Unpacked};
 use address_spaces::{KernelPart, MappedFile};
 use calltrees::{KernelSymbols, Wanted, is_anonymous};
+use debuginfod::Kind;
 use image::{BuildId, DebugSearch, Image};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where to look.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -18,41 +22,128 @@ pub struct Symbols {
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
     /// Look here too for the recorded files, for debug files, and for perf-PID.map: by build ID (.build-id/xx/yyyy,
-    /// with or without .debug; as perf's cache has them), by path, by file name; repeatable
-    #[arg(long, value_name = "DIR")]
+    /// with or without .debug; as perf's cache has them), by path, by file name; also an archive of `perf archive`
+    /// or `planish report archive`; repeatable
+    #[arg(long, value_name = "DIR|ARCHIVE")]
     pub symbols: Vec<PathBuf>,
+    /// Ask debuginfod servers for files that are nowhere else: this one, or without URL those of
+    /// DEBUGINFOD_URLS; answers are kept in debuginfod's cache
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub debuginfod: Option<String>,
+}
+
+/// A file that the names of a recording came from.
+#[derive(Clone, Debug)]
+pub struct Used {
+    /// Its path as recorded.
+    pub recorded: String,
+    /// Its build ID.
+    pub id: Option<BuildId>,
+    /// Where it lies; what is no file has only bytes.
+    pub place: PathBuf,
+    /// Its bytes, if it is no file.
+    pub bytes: Option<Vec<u8>>,
 }
 
 /// The directories, in order, and the IDs that the recording lists beside its mappings.
 pub struct Finder {
     sysroot: Option<PathBuf>,
+    /// Those of the recording's own archive, then the user's, then perf's cache.
     directories: Vec<PathBuf>,
+    /// How many of them are the archive's, and how many are the archive's or the user's.
+    own: usize,
+    asked: usize,
     listed: Listed,
     debug: DebugSearch,
     /// Release of the recorded kernel.
     release: Option<String>,
     /// Whether the recording is of this machine and the kernel release that runs.
     same_machine: bool,
+    servers: Option<Servers>,
+    /// Whether debug information is wanted beside names.
+    wants_lines: bool,
+    /// Archives that lie unpacked for as long as this value lives.
+    _unpacked: Vec<Arc<Unpacked>>,
+    used: Mutex<Vec<Used>>,
 }
 
 impl Finder {
-    /// Where to look for the files of `input`.
-    pub fn new(asked: &Symbols, input: &perfdata::Input) -> Finder {
-        let mut directories = asked.symbols.clone();
+    /// Where to look for the files of `input`, which is at `path`.
+    ///
+    /// # Errors
+    /// Where an archive is damaged, or no server is named.
+    pub fn new(
+        asked: &Symbols,
+        path: &Path,
+        input: &perfdata::Input,
+        quiet: bool,
+    ) -> anyhow::Result<Finder> {
+        let mut kept: Vec<Arc<Unpacked>> = unpacked::archive(path)?.into_iter().collect();
+        let mut directories: Vec<PathBuf> =
+            kept.iter().flat_map(|archive| archive.directories()).collect();
+        let own = directories.len();
+        for symbols in &asked.symbols {
+            match unpacked::archive(symbols)? {
+                Some(archive) => {
+                    directories.extend(archive.directories());
+                    kept.push(archive);
+                }
+                None => directories.push(symbols.clone()),
+            }
+        }
+        let user = directories.len();
         // perf keeps a copy of what it recorded there.
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         directories.extend(home.map(|home| home.join(".debug")));
         let mut debug = DebugSearch::default();
         let below = asked.sysroot.iter().map(|root| root.join("usr/lib/debug"));
-        debug.roots = asked.symbols.iter().cloned().chain(below).chain(debug.roots).collect();
-        Finder {
+        let first = directories.iter().take(user).cloned();
+        debug.roots = first.chain(below).chain(debug.roots).collect();
+        let servers =
+            asked.debuginfod.as_deref().map(|url| Servers::new(url, quiet)).transpose()?;
+        debug.roots.extend(servers.iter().map(|servers| servers.directory().to_owned()));
+        Ok(Finder {
             sysroot: asked.sysroot.clone(),
             directories,
+            own,
+            asked: user,
             listed: Listed::of(input),
             debug,
             release: input.features().os_release.clone(),
             same_machine: run_time::is_this_machine(input),
-        }
+            servers,
+            wants_lines: false,
+            _unpacked: kept,
+            used: Mutex::default(),
+        })
+    }
+
+    /// Looks for debug information too, where names alone would not need it.
+    #[must_use]
+    pub fn wanting_lines(mut self, wanted: bool) -> Finder {
+        self.wants_lines = wanted;
+        self
+    }
+
+    /// The user's directories, and those of archives.
+    pub fn asked(&self) -> &[PathBuf] {
+        self.directories.get(..self.asked).unwrap_or(&[])
+    }
+
+    /// The build ID of the recorded kernel.
+    pub fn kernel_id(&self) -> Option<BuildId> {
+        self.listed.kernel()
+    }
+
+    /// The list of symbols that names the recorded kernel's functions.
+    pub fn kernel_list(&self) -> Option<PathBuf> {
+        let places = self.sysroot.iter().chain(&self.directories).map(PathBuf::as_path);
+        kernel_files::lists(self.listed.kernel().as_ref(), places).into_iter().next()
+    }
+
+    /// The files that were opened.
+    pub fn used(&self) -> Vec<Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Where debug files are looked for.
@@ -71,6 +162,18 @@ impl Finder {
     /// # Errors
     /// Why there is none, in words.
     pub fn open(&self, wanted: Wanted<'_>) -> Result<Image, String> {
+        let image = self.find(wanted)?;
+        let place = image.path().to_owned();
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).push(Used {
+            recorded: wanted.file.path.clone(),
+            id: image.build_id().copied(),
+            bytes: (!place.is_file()).then(|| image.bytes().to_vec()),
+            place,
+        });
+        Ok(image)
+    }
+
+    fn find(&self, wanted: Wanted<'_>) -> Result<Image, String> {
         let mapped = wanted.file;
         let id = self.listed.id_of(mapped);
         if mapped.side.is_kernel() {
@@ -92,6 +195,7 @@ impl Finder {
             return Err("it is no file".to_owned());
         }
         let found = self.first_of(self.candidates(path, id.as_ref()), id.as_ref());
+        let found = self.or_ask(found, id.as_ref(), &[Kind::Executable]);
         found.map(|image| self.with_symbols(image)).map_err(|reason| {
             let gone = match (&self.sysroot, deleted) {
                 (Some(_), _) => "it is not there (--sysroot, --symbols)",
@@ -121,15 +225,41 @@ impl Finder {
         Err(reason)
     }
 
+    /// Asks servers for what is not here.
+    fn or_ask(
+        &self,
+        found: Result<Image, Option<String>>,
+        id: Option<&BuildId>,
+        kinds: &[Kind],
+    ) -> Result<Image, Option<String>> {
+        let (Err(reason), Some(servers), Some(id)) = (&found, &self.servers, id) else {
+            return found;
+        };
+        let mut said = reason.clone();
+        for kind in kinds {
+            match servers.find(id, *kind) {
+                Ok(path) => return opened(&path, Some(id)).map_err(Some),
+                Err(why) => said = said.or(Some(why)),
+            }
+        }
+        Err(said)
+    }
+
     fn open_vdso(&self, kernel_runs: bool, id: Option<&BuildId>) -> Result<Image, String> {
         let own = run_time::vdso(kernel_runs || self.same_machine, id);
-        // Nothing but the build ID tells whose it is.
-        let (Err(why), Some(id)) = (&own, id) else { return own };
-        let kept = self.directories.iter().flat_map(|directory| {
-            let below = by_id(directory, id);
-            [below.join("vdso"), below.join("elf")]
-        });
-        self.first_of(kept.collect(), Some(id)).map_err(|reason| reason.unwrap_or(why.clone()))
+        let Err(why) = &own else { return own };
+        let kept: Vec<PathBuf> = match id {
+            Some(id) => {
+                let below = |directory: &PathBuf| {
+                    let below = by_id(directory, id);
+                    [directory.join("vdso"), below.join("vdso"), below.join("elf")]
+                };
+                self.directories.iter().flat_map(below).collect()
+            }
+            // The recording's own archive has its own.
+            None => self.directories.iter().take(self.own).map(|own| own.join("vdso")).collect(),
+        };
+        self.first_of(kept, id).map_err(|reason| reason.unwrap_or_else(|| why.clone()))
     }
 
     fn open_kernel(&self, mapped: &MappedFile, id: Option<&BuildId>) -> Result<Image, String> {
@@ -153,6 +283,12 @@ impl Finder {
             KernelPart::Core { .. } => candidates.extend(places.vmlinux()),
         }
         let found = self.first_of(candidates, id);
+        let kinds: &[Kind] = match part {
+            KernelPart::Module => &[Kind::Executable, Kind::DebugInfo],
+            // What servers have of a kernel is its vmlinux, as debug information.
+            KernelPart::Core { .. } => &[Kind::DebugInfo, Kind::Executable],
+        };
+        let found = self.or_ask(found, id, kinds);
         found.map(|image| self.with_symbols(image)).map_err(|reason| {
             let gone = match part {
                 KernelPart::Module => {
@@ -170,20 +306,34 @@ impl Finder {
 
     fn candidates(&self, path: &Path, id: Option<&BuildId>) -> Vec<PathBuf> {
         let inside = path.strip_prefix("/").unwrap_or(path);
-        let mut all = vec![match &self.sysroot {
-            Some(root) => root.join(inside),
-            None => path.to_owned(),
-        }];
-        for directory in &self.directories {
-            all.extend(id.iter().flat_map(|id| by_id_all(directory, id)));
+        let below = |directory: &PathBuf| {
+            let mut all: Vec<PathBuf> = id.iter().flat_map(|id| by_id_all(directory, id)).collect();
             all.push(directory.join(inside));
             all.extend(path.file_name().map(|name| directory.join(name)));
-        }
+            all
+        };
+        let recorded = match &self.sysroot {
+            Some(root) => root.join(inside),
+            None => path.to_owned(),
+        };
+        let (own, others) = self.directories.split_at(self.own.min(self.directories.len()));
+        let mut all: Vec<PathBuf> = own.iter().flat_map(below).collect();
+        all.push(recorded);
+        all.extend(others.iter().flat_map(below));
         all
     }
 
     fn with_symbols(&self, image: Image) -> Image {
-        let debug = self.debug.find(&image).ok().and_then(|found| found.image);
+        let find = || self.debug.find(&image).ok().and_then(|found| found.image);
+        let mut debug = find();
+        let lacks = debug.is_none() && (image.has_only_dynamic_symbols() || self.wants_lines);
+        let lacks = lacks && !image::debug_files::has_debug_information(&image);
+        if let (true, Some(servers), Some(id)) = (lacks, &self.servers, image.build_id()) {
+            // Where no server has it, the names stay those of the program itself.
+            if servers.find(id, Kind::DebugInfo).is_ok() {
+                debug = find();
+            }
+        }
         match debug {
             Some(debug) => image.with_symbols_of(Arc::new(debug)),
             None => image,
@@ -191,27 +341,8 @@ impl Finder {
     }
 }
 
-/// `.build-id/xx/yyyy` below a directory.
-pub(super) fn by_id(directory: &Path, id: &BuildId) -> PathBuf {
-    let digits = id.to_string();
-    let (first, rest) = digits.split_at_checked(2).unwrap_or((&digits, ""));
-    directory.join(".build-id").join(first).join(rest)
-}
-
-/// The files that may be the program of a build ID below a directory.
-fn by_id_all(directory: &Path, id: &BuildId) -> [PathBuf; 2] {
-    let below = by_id(directory, id);
-    [below.join("elf"), below]
-}
-
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
 fn opened(path: &Path, id: Option<&BuildId>) -> Result<Image, String> {
-    let image = Image::open(path).map_err(|error| error.to_string())?;
+    let image = unpacked::open_image(path)?;
     let other = |what: &str| Err(format!("{}: the file at hand {what}", path.display()));
     match (id, image.build_id()) {
         (Some(recorded), Some(found)) if !found.matches_padded(recorded.as_bytes()) => {
