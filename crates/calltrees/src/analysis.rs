@@ -2,9 +2,11 @@
 
 use crate::error::Error;
 use crate::files::{Files, Opener};
+use crate::inlining::Asked;
 use crate::kernel::KernelSymbols;
 use crate::marks;
-use crate::naming::{FunctionId, Names, PlaceId, Places};
+use crate::names::{FunctionId, Names};
+use crate::naming::{PlaceId, Places};
 use crate::perf_map::MapOpener;
 use crate::sideband::{self, ThreadNames};
 use crate::switching::{self, Reason, Switching};
@@ -30,6 +32,9 @@ pub struct Options<'o> {
     pub kernels: &'o [KernelSymbols],
     /// Where debug information is looked for if inlined calls are to be frames of their own.
     pub inlined: Option<&'o DebugSearch>,
+    /// Whether functions are told apart by the line of their source too ([`Function::line`](crate::Function::line)),
+    /// those that were inlined being frames of their own; needs [`inlined`](Self::inlined).
+    pub lines: bool,
     /// Whether stacks are told apart by the address that was sampled ([`Stack::at`]).
     pub addresses: bool,
     /// Which samples count.
@@ -51,6 +56,15 @@ pub struct Thread {
     pub name: String,
 }
 
+/// A control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cgroup {
+    /// Its number in samples.
+    pub id: u64,
+    /// Its path below the mount of its hierarchy; none where the recording does not have it.
+    pub path: Option<String>,
+}
+
 /// A distinct stack of a thread in a block of the time, with all its samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
@@ -60,6 +74,8 @@ pub struct Stack {
     pub thread: u32,
     /// In which of [`Options::blocks`]; 0 without.
     pub block: u32,
+    /// Index of the control group in [`Recorded::cgroups`]; none where samples do not tell it.
+    pub cgroup: Option<u32>,
     /// Its functions, innermost first; never empty.
     pub functions: Box<[FunctionId]>,
     /// The sampled address, if [`Options::addresses`] asks for it and it lies in an image.
@@ -109,6 +125,8 @@ pub struct Recorded {
     pub events: Vec<Event>,
     /// Threads that were sampled.
     pub threads: Vec<Thread>,
+    /// Control groups that samples were taken in.
+    pub cgroups: Vec<Cgroup>,
     /// Functions and libraries.
     pub names: Names,
     /// Distinct stacks.
@@ -184,9 +202,15 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
     let mut places = Places::new(&files, kernel_space, options.map);
     let chains = placed(&counted, &timeline, &mut places);
-    let (functions, of_places) = places.name(kernel, options.inlined, options.threads);
+    let asked = options.inlined.map(|search| Asked {
+        search,
+        lines: options.lines,
+        threads: options.threads,
+    });
+    let (functions, of_places) = places.name(kernel, asked);
     let address = |place: PlaceId| places.address(place).filter(|_| options.addresses);
-    let (threads, stacks) = stacks(&chains, &of_places, &names.into_names(), address);
+    let cgroups = cgroups(&chains, side.cgroups);
+    let (threads, stacks) = stacks(&chains, &of_places, &names.into_names(), &cgroups, address);
     let (first, last) = counted.span.unwrap_or_default();
     let mut ledger = ledger(&counted);
     ledger.samples = side.samples;
@@ -198,6 +222,7 @@ pub fn read(path: &Path, input: &Input, options: &Options<'_>) -> Result<Recorde
     Ok(Recorded {
         events,
         threads,
+        cgroups,
         names: functions,
         stacks,
         span_ns: last - first,
@@ -227,6 +252,8 @@ struct Chain {
     event: u32,
     thread: (i32, i32, u32),
     block: u32,
+    /// Number of the control group; 0: none is known.
+    cgroup: u64,
     places: Vec<PlaceId>,
     weight: Weight,
 }
@@ -237,20 +264,29 @@ fn placed(counted: &Counted, timeline: &Timeline, places: &mut Places<'_>) -> Ve
         let steps = marks::steps(words);
         let places = steps.map(|step| places.of(who.pid, space, step)).collect();
         let thread = (who.pid, who.tid, who.name);
-        Chain { event: who.event, thread, block: who.block, places, weight }
+        Chain { event: who.event, thread, block: who.block, cgroup: who.cgroup, places, weight }
     };
     // Numbers of places and functions follow from this order.
     counted.chains.sorted().into_iter().map(of).collect()
 }
 
-/// Event, thread, block of the time, functions and sampled address.
-type Key = (u32, u32, u32, Box<[FunctionId]>, Option<ImageAddr>);
+/// The control groups of the chains, by number, with the paths that the recording has.
+fn cgroups(chains: &[Chain], mut paths: FxHashMap<u64, String>) -> Vec<Cgroup> {
+    let mut ids: Vec<u64> = chains.iter().map(|chain| chain.cgroup).filter(|id| *id != 0).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter().map(|id| Cgroup { id, path: paths.remove(&id) }).collect()
+}
+
+/// Event, thread, block of the time, control group, functions and sampled address.
+type Key = (u32, u32, u32, Option<u32>, Box<[FunctionId]>, Option<ImageAddr>);
 
 /// Adds up chains that have the same functions.
 fn stacks(
     chains: &[Chain],
     of_places: &[Vec<FunctionId>],
     names: &[String],
+    cgroups: &[Cgroup],
     address: impl Fn(PlaceId) -> Option<ImageAddr>,
 ) -> (Vec<Thread>, Vec<Stack>) {
     let mut threads = Vec::new();
@@ -268,22 +304,26 @@ fn stacks(
         };
         let functions = chain.places.iter().flat_map(functions).collect();
         let at = chain.places.first().and_then(|&place| address(place));
-        sums.entry((chain.event, thread, chain.block, functions, at))
+        let cgroup = cgroups.binary_search_by_key(&chain.cgroup, |cgroup| cgroup.id);
+        let cgroup = cgroup.ok().map(|index| index as u32);
+        sums.entry((chain.event, thread, chain.block, cgroup, functions, at))
             .or_default()
             .add(chain.weight);
     }
-    let stack = |((event, thread, block, functions, at), weight): (Key, Weight)| Stack {
+    let stack = |((event, thread, block, cgroup, functions, at), weight): (Key, Weight)| Stack {
         event,
         thread,
         block,
+        cgroup,
         functions,
         at,
         weight,
     };
     let mut stacks: Vec<Stack> = sums.into_iter().map(stack).collect();
     // The order of a hash table is no order.
-    let key =
-        |stack: &Stack| (stack.event, stack.thread, stack.block, stack.functions.clone(), stack.at);
+    let key = |stack: &Stack| {
+        (stack.event, stack.thread, stack.block, stack.cgroup, stack.functions.clone(), stack.at)
+    };
     stacks.sort_by_cached_key(key);
     (threads, stacks)
 }

@@ -25,6 +25,8 @@ pub(crate) struct Who {
     pub version: u32,
     /// In which part of the time.
     pub block: u32,
+    /// Number of the control group; 0: none is known.
+    pub cgroup: u64,
 }
 
 /// What samples weigh.
@@ -164,7 +166,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn who(pid: i32) -> Who {
-        Who { event: 0, pid, tid: pid, name: 0, version: 1, block: 0 }
+        Who { event: 0, pid, tid: pid, name: 0, version: 1, block: 0, cgroup: 0 }
     }
 
     proptest::proptest! {

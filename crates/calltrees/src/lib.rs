@@ -1,4 +1,5 @@
-//! Samples to call trees: self and total weight by function, library, thread and process.
+//! Samples to call trees: self and total weight by function, library, source line, thread, process and
+//! control group.
 //!
 //! [`read`] makes of a recording its distinct stacks, named, each with the weight of its samples
 //! ([`Recorded`]); [`rows`](rows::rows) and [`Tree`] add them up. It works in two passes, as
@@ -12,10 +13,12 @@ mod distinct;
 mod error;
 mod event;
 mod files;
+mod inlining;
 mod kernel;
 mod kernel_code;
 mod made;
 mod marks;
+mod names;
 mod naming;
 mod perf_map;
 pub mod rows;
@@ -28,13 +31,13 @@ mod tree;
 mod unwinding;
 mod workers;
 
-pub use analysis::{Ledger, Options, Recorded, Stack, Thread, read};
+pub use analysis::{Cgroup, Ledger, Options, Recorded, Stack, Thread, read};
 pub use distinct::Weight;
 pub use error::Error;
 pub use event::Event;
 pub use files::{Opener, Wanted, is_anonymous};
 pub use kernel::KernelSymbols;
-pub use naming::{Function, FunctionId, Known, Library, LibraryId, Names};
+pub use names::{Function, FunctionId, Known, Library, LibraryId, Line, Names, SourceId};
 pub use perf_map::{MapOpener, PerfMap};
 pub use sites::{Site, of_library, own_function, sites};
 pub use times::{Blocks, first_time, times};

@@ -1,113 +1,18 @@
 //! Names for addresses: each distinct place once.
 
 use crate::files::{Files, Place};
+use crate::inlining::{Asked, Inlining, Inner};
 use crate::kernel::KernelNames;
 use crate::kernel_code;
 use crate::made::Made;
 use crate::marks::{Owner, Step};
+use crate::names::{Function, FunctionId, Known, Library, LibraryId, Names};
 use crate::perf_map::MapOpener;
 use address_spaces::{FileId, KERNEL_PID, KernelPart, Side, SpaceRef};
-use image::debug::DebugInfo;
-use image::{DebugSearch, ImageAddr};
+use image::ImageAddr;
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
-
-/// Number of a function in [`Names`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FunctionId(pub u32);
-
-/// Number of a library in [`Names`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LibraryId(pub u32);
-
-/// How a function is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Known {
-    /// By the symbol table.
-    Symbol,
-    /// By the debug information: inlined into its caller.
-    Inlined,
-    /// Not at all: the name is an address.
-    Address,
-    /// It stands for callers that the recording does not have.
-    Missing,
-    /// It stands for the whole stack: no sample tells it.
-    NoSample,
-}
-
-/// A function, or a place without a name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Function {
-    /// The linkage name, or the address in the file.
-    pub name: String,
-    /// Where it lies.
-    pub library: LibraryId,
-    /// How it is known.
-    pub known: Known,
-}
-
-/// A file that code ran in: a program, a shared library, the kernel or a module.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Library {
-    /// Its path as recorded; `[kernel]`, `[JIT PID]`, `[unknown]`, `[elsewhere]` and `[none]` stand for
-    /// no file.
-    pub path: String,
-    /// The build ID that the recording has.
-    pub build_id: Option<Vec<u8>>,
-    /// Why its functions have no names.
-    pub problem: Option<String>,
-}
-
-impl Library {
-    /// The last part of the path.
-    pub fn short(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or(&self.path)
-    }
-}
-
-/// The functions and libraries of a recording.
-#[derive(Clone, Debug, Default)]
-pub struct Names {
-    functions: Vec<Function>,
-    numbers: FxHashMap<Function, FunctionId>,
-    libraries: Vec<Library>,
-}
-
-impl Names {
-    /// Functions and libraries that another source numbered.
-    pub fn of(functions: Vec<Function>, libraries: Vec<Library>) -> Names {
-        let numbered = functions.iter().cloned().zip((0u32..).map(FunctionId));
-        Names { numbers: numbered.collect(), functions, libraries }
-    }
-
-    /// All functions, by number.
-    pub fn functions(&self) -> &[Function] {
-        &self.functions
-    }
-
-    /// All libraries, by number.
-    pub fn libraries(&self) -> &[Library] {
-        &self.libraries
-    }
-
-    /// A function.
-    pub fn function(&self, id: FunctionId) -> Option<&Function> {
-        self.functions.get(id.0 as usize)
-    }
-
-    /// The library of a function.
-    pub fn library(&self, id: FunctionId) -> Option<&Library> {
-        self.libraries.get(self.function(id)?.library.0 as usize)
-    }
-
-    fn intern(&mut self, function: Function) -> FunctionId {
-        let next = FunctionId(self.functions.len() as u32);
-        *self.numbers.entry(function).or_insert_with_key(|function| {
-            self.functions.push(function.clone());
-            next
-        })
-    }
-}
+use std::collections::BTreeMap;
 
 /// Number of a place in [`Places`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -212,46 +117,35 @@ impl<'f> Places<'f> {
     }
 
     /// Names for all places: for each its functions, innermost first, more than one where calls
-    /// were inlined and `inlined` asks for them.
+    /// were inlined and `asked` asks for them.
     pub(crate) fn name(
         &self,
         kernel: Option<KernelNames<'_>>,
-        inlined: Option<&DebugSearch>,
-        threads: usize,
+        asked: Option<Asked<'_>>,
     ) -> (Names, Vec<Vec<FunctionId>>) {
-        let inline = inlined.map(|search| self.inline_stacks(search, threads)).unwrap_or_default();
+        let inlining = asked.map(|asked| self.inlining(asked)).unwrap_or_default();
         let (names, special, nameless_kernel) = Default::default();
         let mut naming = Naming { places: self, kernel, names, special, nameless_kernel };
         naming.libraries();
-        let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inline.get(&index));
+        let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inlining.at(index));
         let functions = (0u32..).zip(&self.spots).map(of).collect();
         naming.problems();
+        naming.names.set_sources(inlining.into_sources());
         (naming.names, functions)
     }
 
-    /// The inlined functions at each place that has any, innermost first.
-    fn inline_stacks(&self, search: &DebugSearch, threads: usize) -> FxHashMap<u32, Vec<String>> {
-        let mut by_file: FxHashMap<FileId, Vec<(ImageAddr, u32)>> = FxHashMap::default();
+    /// What the debug information says of each place.
+    fn inlining(&self, asked: Asked<'_>) -> Inlining {
+        let mut by_file: BTreeMap<FileId, Vec<(ImageAddr, u32)>> = BTreeMap::new();
         for (index, spot) in (0u32..).zip(&self.spots) {
             if let Spot::Code(Place::In(file, at)) = spot {
                 by_file.entry(*file).or_default().push((*at, index));
             }
         }
-        let mut found = FxHashMap::default();
+        let mut found = Inlining::default();
         for (file, mut places) in by_file {
             places.sort_unstable();
-            let Some(image) = self.files.image(file) else { continue };
-            let Ok(debug) = DebugInfo::load(image, search) else { continue };
-            let mut addresses: Vec<ImageAddr> = places.iter().map(|(at, _)| *at).collect();
-            addresses.dedup();
-            let Ok(resolved) = debug.resolve(&addresses, threads) else { continue };
-            for (at, index) in places {
-                let Ok(position) = addresses.binary_search(&at) else { continue };
-                // The outermost is the function of the symbol table.
-                let Some((_, inner)) = resolved.frames(position).split_last() else { continue };
-                let names = inner.iter().map(|frame| resolved.names.get(frame.function).to_owned());
-                found.insert(index, names.collect());
-            }
+            self.files.image(file).into_iter().for_each(|image| found.add(image, &places, asked));
         }
         found
     }
@@ -286,16 +180,16 @@ impl Naming<'_, '_> {
             let (path, build_id) = (mapped.path.clone(), mapped.build_id.clone());
             Some(Library { path, build_id, problem: None })
         };
-        self.names.libraries = (0u32..).map_while(|number| of(FileId(number))).collect();
+        (0u32..).map_while(|number| of(FileId(number))).for_each(|library| {
+            self.names.add_library(library);
+        });
     }
 
     /// Why functions have no names, once it is known which files that takes.
     fn problems(&mut self) {
         let problems: FxHashMap<FileId, &str> = self.places.files.unusable().collect();
         for (file, why) in &problems {
-            if let Some(library) = self.names.libraries.get_mut(file.0 as usize) {
-                library.problem = Some((*why).to_owned());
-            }
+            self.names.set_problem(LibraryId(file.0), why);
         }
         let Some(address) = self.nameless_kernel else { return };
         let mapping = self.places.kernel_space.find(RuntimeAddr(address));
@@ -309,13 +203,10 @@ impl Naming<'_, '_> {
             _ => kernel_code::HIDDEN,
         };
         let kernel = self.special(Special::Kernel);
-        if let Some(library) = self.names.libraries.get_mut(kernel.0 as usize) {
-            library.problem = Some(why.to_owned());
-        }
+        self.names.set_problem(kernel, why);
     }
 
     fn special(&mut self, special: Special) -> LibraryId {
-        let next = LibraryId(self.names.libraries.len() as u32);
         *self.special.entry(special).or_insert_with(|| {
             let (path, problem) = match special {
                 Special::Kernel => ("[kernel]".to_owned(), None),
@@ -324,12 +215,11 @@ impl Naming<'_, '_> {
                 Special::Elsewhere => ("[elsewhere]".to_owned(), None),
                 Special::Nobody => ("[none]".to_owned(), None),
             };
-            self.names.libraries.push(Library { path, build_id: None, problem });
-            next
+            self.names.add_library(Library { path, build_id: None, problem })
         })
     }
 
-    fn of(&mut self, spot: Spot, inlined: Option<&Vec<String>>) -> Vec<FunctionId> {
+    fn of(&mut self, spot: Spot, found: &[Inner]) -> Vec<FunctionId> {
         let (name, library, known) = match spot {
             Spot::Code(Place::In(file, at)) => {
                 let image = self.places.files.image(file);
@@ -369,13 +259,15 @@ impl Naming<'_, '_> {
                 ("[no sample]".to_owned(), self.special(Special::Nobody), Known::NoSample)
             }
         };
-        let inner = inlined.into_iter().flatten().cloned();
-        let mut stack: Vec<FunctionId> = inner
-            .map(|name| Function { name, library, known: Known::Inlined })
-            .map(|function| self.names.intern(function))
-            .collect();
-        stack.push(self.names.intern(Function { name, library, known }));
-        stack
+        let (own, inner) =
+            found.split_last().map_or((None, found), |(own, rest)| (Some(own), rest));
+        let line = own.and_then(|own| own.line);
+        let inlined = inner.iter().map(|inner| {
+            let name = inner.name.clone();
+            Function { name, library, known: Known::Inlined, line: inner.line }
+        });
+        let functions = inlined.chain([Function { name, library, known, line }]);
+        functions.map(|function| self.names.intern(function)).collect()
     }
 
     fn in_kernel(&mut self, address: u64) -> (String, LibraryId, Known) {

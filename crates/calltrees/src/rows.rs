@@ -1,8 +1,8 @@
-//! Self and total weight by function, library, thread or process.
+//! Self and total weight by function, library, source line, thread, process or control group.
 
 use crate::Weight;
 use crate::analysis::{Recorded, Stack};
-use crate::naming::{FunctionId, LibraryId};
+use crate::names::{FunctionId, LibraryId, Line};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -14,10 +14,15 @@ pub enum By {
     Function,
     /// A program, a shared library, the kernel.
     Library,
+    /// A line of the source, whatever function it was compiled into; where none is known, a
+    /// function. Needs [`Options::lines`](crate::Options::lines).
+    Line,
     /// A thread under one of its names.
     Thread,
     /// A process, all its threads together.
     Process,
+    /// A control group.
+    Cgroup,
 }
 
 /// Of which a row tells.
@@ -27,10 +32,14 @@ pub enum Subject {
     Function(FunctionId),
     /// A library.
     Library(LibraryId),
+    /// A line of the source.
+    Line(Line),
     /// A thread, by its index.
     Thread(u32),
     /// A process, and the name of its first thread that was sampled.
     Process(i32),
+    /// A control group, by its index; none where samples do not tell it.
+    Cgroup(Option<u32>),
 }
 
 /// A line of a table.
@@ -113,8 +122,14 @@ pub fn sampled_events(recorded: &Recorded) -> Vec<u32> {
 fn subjects(recorded: &Recorded, stack: &Stack, by: By, mut each: impl FnMut(Subject)) {
     match by {
         By::Function => {
-            stack.functions.iter().for_each(|&function| each(Subject::Function(function)));
+            let functions = stack.functions.iter();
+            let whole = functions.map(|&function| recorded.names.without_line(function));
+            whole.for_each(|function| each(Subject::Function(function)));
         }
+        By::Line => stack.functions.iter().for_each(|&id| {
+            let line = recorded.names.function(id).and_then(|function| function.line);
+            each(line.map_or(Subject::Function(id), Subject::Line));
+        }),
         By::Library => {
             let library = |&id| recorded.names.function(id).map(|function| function.library);
             let libraries = stack.functions.iter().filter_map(library);
@@ -125,6 +140,7 @@ fn subjects(recorded: &Recorded, stack: &Stack, by: By, mut each: impl FnMut(Sub
             let thread = recorded.threads.get(stack.thread as usize);
             each(Subject::Process(thread.map_or(-1, |thread| thread.pid)));
         }
+        By::Cgroup => each(Subject::Cgroup(stack.cgroup)),
     }
 }
 
@@ -141,6 +157,7 @@ pub fn named(recorded: &Recorded, subject: &Subject) -> (String, String) {
             let of = |library: &crate::Library| (library.short().to_owned(), library.path.clone());
             library(*id).map(of).unwrap_or_default()
         }
+        Subject::Line(line) => (recorded.names.source(*line).to_owned(), line.number.to_string()),
         Subject::Thread(index) => {
             let thread = recorded.threads.get(*index as usize);
             let of = |t: &crate::Thread| (t.name.clone(), format!("{}/{}", t.pid, t.tid));
@@ -150,6 +167,14 @@ pub fn named(recorded: &Recorded, subject: &Subject) -> (String, String) {
             let own = recorded.threads.iter().filter(|thread| thread.pid == *pid);
             let main = own.clone().find(|thread| thread.tid == *pid).or_else(|| own.clone().next());
             (main.map(|thread| thread.name.clone()).unwrap_or_default(), pid.to_string())
+        }
+        Subject::Cgroup(index) => {
+            let cgroup = index.and_then(|index| recorded.cgroups.get(index as usize));
+            let id = cgroup.map(|cgroup| cgroup.id.to_string());
+            (
+                cgroup.and_then(|cgroup| cgroup.path.clone()).unwrap_or_default(),
+                id.unwrap_or_default(),
+            )
         }
     }
 }

@@ -14,6 +14,8 @@ const KERNEL: &[u8] = b"[kernel.kallsyms]";
 pub(crate) struct Sideband {
     pub changes: Vec<(u64, Change)>,
     pub naming: Vec<(u64, Naming)>,
+    /// Paths of control groups by number, as first recorded.
+    pub cgroups: FxHashMap<u64, String>,
     pub samples: u64,
     pub lost_records: u64,
     pub lost_samples: u64,
@@ -48,6 +50,9 @@ pub(crate) fn read(
         let later = |time: u64| time.saturating_add(shift);
         all.changes.extend(part.changes.into_iter().map(|(time, change)| (later(time), change)));
         all.naming.extend(part.naming.into_iter().map(|(time, naming)| (later(time), naming)));
+        for (id, path) in part.cgroups {
+            all.cgroups.entry(id).or_insert(path);
+        }
         all.samples += part.samples;
         all.kernel_text = all.kernel_text.or(part.kernel_text);
         all.lost_records = all.lost_records.saturating_add(part.lost_records);
@@ -106,6 +111,10 @@ impl Sideband {
             Record::Fork(task) => {
                 let naming = Naming::Inherits { tid: task.tid, parent: task.parent_tid };
                 self.naming.push((time, naming));
+            }
+            Record::Cgroup { id, path } => {
+                let path = || String::from_utf8_lossy(path).into_owned();
+                self.cgroups.entry(*id).or_insert_with(path);
             }
             // The kernel's own notes count all records, and its recorder's count the samples among
             // them: the same losses.

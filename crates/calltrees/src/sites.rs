@@ -1,6 +1,6 @@
 //! Which addresses of a function were sampled, with what weight.
 
-use crate::naming::{FunctionId, Known, LibraryId, Names};
+use crate::names::{FunctionId, Known, LibraryId, Names};
 use crate::rows::of_event;
 use crate::{Recorded, Stack, Weight};
 use image::ImageAddr;
@@ -22,7 +22,8 @@ pub fn own_function(names: &Names, stack: &Stack) -> Option<FunctionId> {
     let is_own = |id: &&FunctionId| {
         names.function(**id).is_some_and(|function| function.known != Known::Inlined)
     };
-    stack.functions.iter().find(is_own).copied()
+    let own = stack.functions.iter().find(is_own).copied();
+    own.map(|id| names.without_line(id))
 }
 
 /// The sampled addresses of an event, by function and address. Needs

@@ -1,7 +1,7 @@
 //! Stacks added up from one end: who called what, with what weight.
 
 use crate::Weight;
-use crate::naming::FunctionId;
+use crate::names::FunctionId;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 

@@ -131,6 +131,7 @@ fn unsampled(shared: &Shared<'_>, total: &mut Counted) {
             name: shared.names.at(wait.tid, wait.start_ns).0,
             version: 0,
             block: shared.blocks.map_or(0, |blocks| blocks.at(Some(wait.start_ns))),
+            cgroup: 0,
         };
         let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
         total.chains.add(who, &[Owner::NoSample.mark()], weight);
@@ -234,6 +235,7 @@ impl<'t> Worker<'_, 't> {
             name,
             version: space.version,
             block: self.shared.blocks.map_or(0, |blocks| blocks.at(sample.time)),
+            cgroup: sample.cgroup.unwrap_or(0),
         };
         let usual = self.shared.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
         let weight = Weight::one(sample.period.unwrap_or(usual));

@@ -78,6 +78,7 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         map: &|_| None,
         kernels: &[],
         inlined: None,
+        lines: false,
         addresses: false,
         keep: &|_| true,
         blocks: None,

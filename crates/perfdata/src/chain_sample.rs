@@ -28,6 +28,8 @@ pub struct ChainSample<'a> {
     pub period: Option<u64>,
     /// The call chain with its context marks, innermost first; none when not recorded.
     pub callchain: Option<Words<'a>>,
+    /// Number of the control group; none when not recorded.
+    pub cgroup: Option<u64>,
 }
 
 impl SampleLayout {
@@ -64,6 +66,8 @@ impl SampleLayout {
             let nr = c.u64("callchain nr")?;
             Some(c.words(nr, "callchain")?)
         };
+        // It lies behind fields whose sizes differ from sample to sample.
+        let cgroup = if has(st::CGROUP) { self.parse(raw)?.cgroup } else { None };
         Ok(ChainSample {
             ip: Some(fast.ip).filter(|_| has(st::IP)),
             pid: fast.pid,
@@ -74,6 +78,7 @@ impl SampleLayout {
             cpu: cpu.map(|word| (word >> shift) as u32),
             period,
             callchain,
+            cgroup,
         })
     }
 }
@@ -88,10 +93,10 @@ mod tests {
         /// Whatever fields stand beside them, and in either byte order.
         #[test]
         fn the_short_way_reads_what_the_long_one_does(
-            fields in 0u64..(1 << 17), words in proptest::collection::vec(0u64..6, 24..60), big in 0u8..2,
+            fields in 0u64..(1 << 22), words in proptest::collection::vec(0u64..6, 24..60), big in 0u8..2,
         ) {
             let wanted = st::IP | st::TID | st::TIME | st::ADDR | st::READ | st::CALLCHAIN | st::ID | st::CPU
-                | st::PERIOD | st::STREAM_ID | st::IDENTIFIER;
+                | st::PERIOD | st::STREAM_ID | st::IDENTIFIER | st::CGROUP;
             let attr = EventAttr { sample_type: fields & wanted, ..EventAttr::default() };
             let endian = if big == 1 { Endian::Big } else { Endian::Little };
             let put = |word: &u64| endian.put_u64(*word);
@@ -103,8 +108,8 @@ mod tests {
             let Ok(long) = long else { return Ok(()) };
             let short = short.map_err(|error| proptest::test_runner::TestCaseError::fail(error.to_string()))?;
             proptest::prop_assert_eq!(
-                (short.ip, short.pid, short.tid, short.time, short.cpu, short.period, short.callchain),
-                (long.ip, long.pid.unwrap_or(-1), long.tid.unwrap_or(-1), long.time, long.cpu, long.period, long.callchain)
+                (short.ip, short.pid, short.tid, short.time, short.cpu, short.period, short.callchain, short.cgroup),
+                (long.ip, long.pid.unwrap_or(-1), long.tid.unwrap_or(-1), long.time, long.cpu, long.period, long.callchain, long.cgroup)
             );
         }
     }

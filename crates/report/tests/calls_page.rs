@@ -26,11 +26,13 @@ fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Reco
         name: name.clone(),
         library: LibraryId(0),
         known: Known::Symbol,
+        line: None,
     };
     let stack = |(functions, period): &(Vec<u32>, u64)| Stack {
         event: 0,
         thread: 0,
         block: 0,
+        cgroup: None,
         functions: functions.iter().map(|&function| FunctionId(function)).collect(),
         at: None,
         weight: Weight { period: *period, samples: 1 + period / 1_000_000, heaviest: *period },
@@ -40,6 +42,7 @@ fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Reco
     Recorded {
         events: vec![Event { name: "cpu-clock".to_owned(), is_clock: true, ..Event::default() }],
         threads: vec![Thread { pid: 1, tid: 1, name: "work".to_owned() }],
+        cgroups: Vec::new(),
         names: Names::of(names.iter().map(function).collect(), vec![library]),
         stacks,
         span_ns: 1_000_000_000,

@@ -117,6 +117,7 @@ impl Reading<'_> {
             cpu: None,
             period: None,
             callchain: None,
+            cgroup: None,
         })
     }
 

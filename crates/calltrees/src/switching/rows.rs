@@ -2,7 +2,7 @@
 
 use super::{Reason, Times, Waits};
 use crate::analysis::{Recorded, Stack};
-use crate::naming::{FunctionId, Known};
+use crate::names::{FunctionId, Known};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 

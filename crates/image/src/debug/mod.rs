@@ -33,6 +33,7 @@ mod names;
 mod resolve;
 mod resolved;
 mod sections;
+mod source_frames;
 mod source_lines;
 mod sources;
 mod tree;
@@ -41,6 +42,7 @@ mod unit;
 pub use compiled::{CompiledUnit, Language};
 pub use function_list::{DwarfFunction, FunctionsAt};
 pub use resolved::{DebugProblems, Frame, NameId, NameTable, Resolved, StackId};
+pub use source_frames::{SourceFrame, SourceFrames};
 pub use source_lines::{SourceFile, SourceLine, SourceLines};
 pub use sources::{InlinedCall, SourceFunction, SourceFunctions};
 

@@ -228,7 +228,7 @@ impl<'a> Sight<'a> {
 }
 
 /// Names the nodes that stand in some address's stack; the others stay unnamed and unread.
-fn name_nodes<'a>(
+pub(super) fn name_nodes<'a>(
     tree: &Tree,
     describer: &mut Describer<'_, 'a>,
 ) -> (Vec<NamedNode>, Vec<&'a [u8]>) {

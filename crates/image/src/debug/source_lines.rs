@@ -37,33 +37,52 @@ pub struct SourceLines {
     pub problems: DebugProblems,
 }
 
+/// Lines as they are found, with the numbers of their files.
+#[derive(Debug, Default)]
+pub(super) struct FoundLines {
+    pub(super) lines: Vec<Option<SourceLine>>,
+    pub(super) files: Vec<String>,
+    numbers: FxHashMap<String, SourceFile>,
+}
+
+impl FoundLines {
+    /// Room for the lines of `count` addresses.
+    pub(super) fn for_addresses(count: usize) -> FoundLines {
+        FoundLines { lines: vec![None; count], ..FoundLines::default() }
+    }
+
+    /// The number of a file.
+    pub(super) fn file(&mut self, name: String) -> SourceFile {
+        let next = SourceFile(self.files.len() as u32);
+        *self.numbers.entry(name).or_insert_with_key(|name| {
+            self.files.push(name.clone());
+            next
+        })
+    }
+}
+
 impl DebugInfo<'_> {
     /// The lines of addresses, which must be sorted and without duplicates.
     pub fn source_lines(&self, addresses: &[ImageAddr]) -> SourceLines {
         let plain: Vec<u64> = addresses.iter().map(|address| address.0).collect();
-        let mut found = SourceLines { lines: vec![None; plain.len()], ..SourceLines::default() };
-        if self.is_empty() {
-            return found;
-        }
-        let sight = self.sight();
-        let mut numbers = FxHashMap::default();
-        for part in parts(sight.index, &plain) {
-            if let Err(error) = sight.add_lines(&part, &mut found, &mut numbers) {
-                let offset = sight.index.units.get(part.unit).map_or(0, |unit| unit.offset);
-                found.problems.damaged(offset, &error);
+        let mut found = FoundLines::for_addresses(plain.len());
+        let mut problems = DebugProblems::default();
+        if !self.is_empty() {
+            let sight = self.sight();
+            for part in parts(sight.index, &plain) {
+                if let Err(error) = sight.add_lines(&part, &mut found) {
+                    let offset = sight.index.units.get(part.unit).map_or(0, |unit| unit.offset);
+                    problems.damaged(offset, &error);
+                }
             }
         }
-        found
+        SourceLines { lines: found.lines, files: found.files, problems }
     }
 }
 
 impl<'a> Sight<'a> {
-    fn add_lines(
-        &self,
-        part: &Part,
-        found: &mut SourceLines,
-        numbers: &mut FxHashMap<String, SourceFile>,
-    ) -> Reading<()> {
+    /// The lines of a unit's addresses.
+    pub(super) fn add_lines(&self, part: &Part, found: &mut FoundLines) -> Reading<()> {
         let Some(entry) = self.index.units.get(part.unit) else { return Ok(()) };
         let dwarf: &Dwarf<'a> = &self.main;
         let unit = Unit::open(dwarf, entry.offset, None)?;
@@ -81,12 +100,7 @@ impl<'a> Sight<'a> {
                 for position in part.positions.get(from..to).unwrap_or_default() {
                     let file = *known.entry(file).or_insert_with(|| {
                         let name = file_name(dwarf, header, file)?;
-                        let name = in_directory(directory, name);
-                        let next = SourceFile(found.files.len() as u32);
-                        Some(*numbers.entry(name).or_insert_with_key(|name| {
-                            found.files.push(name.clone());
-                            next
-                        }))
+                        Some(found.file(in_directory(directory, name)))
                     });
                     if let Some(slot) = found.lines.get_mut(*position as usize) {
                         *slot = file.map(|file| SourceLine { file, line });
@@ -102,7 +116,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-fn in_directory(directory: Option<&[u8]>, name: String) -> String {
+pub(super) fn in_directory(directory: Option<&[u8]>, name: String) -> String {
     match directory {
         Some(directory) if !name.starts_with('/') && !directory.is_empty() => {
             format!("{}/{name}", String::from_utf8_lossy(directory).trim_end_matches('/'))

@@ -29,6 +29,8 @@ pub(super) struct Node {
     pub(super) entry: usize,
     /// Where the call stood in `parent`.
     pub(super) call_line: u32,
+    /// In which file of the unit's line table, where the entry says.
+    pub(super) call_file: Option<u32>,
     pub(super) call_discriminator: u32,
 }
 
@@ -153,6 +155,7 @@ impl<'a> Walk<'_, 'a> {
             depth: 0,
             entry: function.entry,
             call_line: 0,
+            call_file: None,
             call_discriminator: 0,
         };
         let index = self.push(node)?;
@@ -171,13 +174,20 @@ impl<'a> Walk<'_, 'a> {
     ) -> Reading<u32> {
         let (mut low, mut high, mut ranges) = (None, None, None);
         let around = self.tree.nodes.get(parent as usize).map_or(0, |node| node.depth);
-        let mut node =
-            Node { parent, depth: around + 1, entry, call_line: 0, call_discriminator: 0 };
+        let mut node = Node {
+            parent,
+            depth: around + 1,
+            entry,
+            call_line: 0,
+            call_file: None,
+            call_discriminator: 0,
+        };
         abbreviation.read(input, self.unit.root.encoding, |name, value| match name {
             gimli::DW_AT_low_pc => low = Some(value),
             gimli::DW_AT_high_pc => high = Some(value),
             gimli::DW_AT_ranges => ranges = Some(value),
             gimli::DW_AT_call_line => node.call_line = value.number() as u32,
+            gimli::DW_AT_call_file => node.call_file = Some(value.number() as u32),
             gimli::DW_AT_GNU_discriminator => node.call_discriminator = value.number() as u32,
             _ => {}
         })?;

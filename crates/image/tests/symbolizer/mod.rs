@@ -16,6 +16,8 @@ pub struct PlainFrame {
     pub start_line: u32,
     pub line: u32,
     pub discriminator: u32,
+    /// File of the line.
+    pub file: String,
 }
 
 /// The directory with the programs.
@@ -74,19 +76,29 @@ pub fn compare_with(path: &Path, theirs: &Path, more: &[&str]) -> (usize, usize)
         debug.resolve(&addresses, 3).unwrap(),
         "the number of threads must not matter"
     );
+    let sources = debug.source_frames(&addresses, 2);
     let (mut with_stack, mut deepest) = (0, 0);
     for (position, theirs) in symbolize(theirs, &addresses, more).into_iter().enumerate() {
         let address = addresses[position];
         let ours: Vec<PlainFrame> = resolved
             .frames(position)
             .iter()
-            .map(|frame| PlainFrame {
-                function: resolved.names.get(frame.function).to_owned(),
-                start_line: frame.start_line,
-                line: frame.line,
-                discriminator: frame.discriminator,
+            .zip(sources.frames(position))
+            .map(|(frame, source)| {
+                let name = source.function.map(|name| sources.names.get(name));
+                assert_eq!(name, Some(resolved.names.get(frame.function)));
+                assert_eq!(source.line.map_or(0, |line| line.line), frame.line);
+                let file = source.line.and_then(|line| sources.files.get(line.file.0 as usize));
+                PlainFrame {
+                    function: resolved.names.get(frame.function).to_owned(),
+                    start_line: frame.start_line,
+                    line: frame.line,
+                    discriminator: frame.discriminator,
+                    file: file.cloned().unwrap_or_default(),
+                }
             })
             .collect();
+        assert_eq!(ours.len(), resolved.frames(position).len());
         if ours.is_empty() {
             assert!(
                 theirs.iter().all(|frame| frame.start_line == 0),
@@ -148,6 +160,7 @@ fn parse(text: &str) -> Vec<PlainFrame> {
             (Some(fact), Some(frame)) => match fact.split_once(':') {
                 Some(("Function start line", value)) => frame.start_line = number(value),
                 Some(("Line", value)) => frame.line = number(value),
+                Some(("Filename", value)) => frame.file = value.trim().to_owned(),
                 Some(("Discriminator", value)) => frame.discriminator = number(value),
                 _ => {}
             },
@@ -157,6 +170,7 @@ fn parse(text: &str) -> Vec<PlainFrame> {
                 start_line: 0,
                 line: 0,
                 discriminator: 0,
+                file: String::new(),
             }),
         }
     }

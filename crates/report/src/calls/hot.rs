@@ -1,5 +1,6 @@
 //! Tables of what weighs most.
 
+use super::source_names::SourceNames;
 use super::{Selected, bracketed, demangled};
 use calltrees::rows::{By, Row, Subject, named, rows};
 use serde_json::{Value, json};
@@ -21,12 +22,15 @@ fn chosen(selected: &Selected<'_>, by: By) -> (Vec<Row>, usize) {
     (kept, left_out)
 }
 
-fn noun(by: By) -> &'static str {
+/// What a row is of, in one word.
+pub(super) fn noun(by: By) -> &'static str {
     match by {
         By::Function => "function",
         By::Library => "library",
+        By::Line => "line",
         By::Thread => "thread",
         By::Process => "process",
+        By::Cgroup => "cgroup",
     }
 }
 
@@ -36,8 +40,9 @@ pub fn hot_text(selected: &Selected<'_>, by: By) -> String {
     let (event, whole) = (selected.event(), selected.whole());
     let amount = if event.is_clock { "self time" } else { "self" };
     let mut text = format!("{}\n\n", selected.headline());
-    // Threads and processes call nobody, so that their totals are their own weights.
-    let has_total = matches!(by, By::Function | By::Library);
+    // Threads, processes and groups call nobody, so that their totals are their own weights.
+    let has_total = matches!(by, By::Function | By::Library | By::Line);
+    let sources = SourceNames::of(&selected.recorded.names);
     let total_head = if has_total { format!("{:>9}", "total") } else { String::new() };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{:>8}{total_head}{amount:>13}{:>10}  {}", "self", "samples", noun(by));
@@ -50,7 +55,7 @@ pub fn hot_text(selected: &Selected<'_>, by: By) -> String {
             selected.share(row.own, whole),
             selected.amount(row.own, &event),
             crate::count(row.own.samples),
-            label(selected, &row.subject),
+            label(selected, &row.subject, &sources),
         );
     }
     if left_out > 0 {
@@ -60,13 +65,17 @@ pub fn hot_text(selected: &Selected<'_>, by: By) -> String {
     text
 }
 
-fn label(selected: &Selected<'_>, subject: &Subject) -> String {
+fn label(selected: &Selected<'_>, subject: &Subject, sources: &SourceNames) -> String {
     let (name, more) = named(selected.recorded, subject);
     match subject {
         Subject::Function(_) => {
             format!("{}  {}", crate::visible(&demangled(&name)), bracketed(&more))
         }
         Subject::Library(_) => crate::visible(&more).into_owned(),
+        Subject::Line(line) => crate::visible(&sources.line(*line)).into_owned(),
+        Subject::Cgroup(None) => "(not recorded)".to_owned(),
+        Subject::Cgroup(Some(_)) if name.is_empty() => format!("group {more}, of no recorded path"),
+        Subject::Cgroup(Some(_)) => crate::visible(&name).into_owned(),
         _ if name.is_empty() => more,
         _ => format!("{}  {more}", crate::visible(&name)),
     }
@@ -95,8 +104,15 @@ pub fn hot_json(selected: &Selected<'_>, by: By) -> Value {
                 object["library"] = json!(library.map(|library| &library.path));
                 let known = selected.recorded.names.function(*id).map(|function| function.known);
                 object["inlined"] = json!(known == Some(calltrees::Known::Inlined));
+                if by == By::Line {
+                    (object["file"], object["line"]) = (Value::Null, Value::Null);
+                }
             }
             Subject::Library(_) => object["library"] = json!(more),
+            Subject::Line(line) => {
+                object["file"] = json!(name);
+                object["line"] = json!(Some(line.number).filter(|number| *number > 0));
+            }
             Subject::Thread(index) => {
                 object["thread"] = json!(name);
                 object["pid"] = json!(thread(*index).map(|thread| thread.pid));
@@ -105,6 +121,11 @@ pub fn hot_json(selected: &Selected<'_>, by: By) -> Value {
             Subject::Process(pid) => {
                 object["process"] = json!(name);
                 object["pid"] = json!(pid);
+            }
+            Subject::Cgroup(index) => {
+                let group = index.and_then(|index| selected.recorded.cgroups.get(index as usize));
+                object["cgroup"] = json!(group.and_then(|group| group.path.as_ref()));
+                object["cgroup_id"] = json!(group.map(|group| group.id));
             }
         }
         object

@@ -7,6 +7,7 @@ mod libraries;
 pub mod lines;
 mod names;
 mod page;
+mod source_names;
 pub mod timeline;
 pub mod waits;
 

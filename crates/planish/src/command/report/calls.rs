@@ -1,9 +1,11 @@
 //! `planish report hot`, `callers`, `callees` and `tree`.
 
-use super::recording::Source;
+use super::filter;
+use super::recording::{Detail, Source};
 use crate::cli::{Choice, FINE, Format, Global};
 use crate::output;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use calltrees::Recorded;
 use calltrees::rows::By;
 use report::calls::{self as tell, Direction, Selected, Shape};
 use std::path::PathBuf;
@@ -12,11 +14,14 @@ use std::path::PathBuf;
 pub const BY: Choice<By> = Choice(&[
     ("function", By::Function, "Functions, told apart by library"),
     ("library", By::Library, "Programs, shared libraries, the kernel and its modules"),
+    ("line", By::Line, "Source lines, of inlined functions too; functions where none is known"),
     ("thread", By::Thread, "Threads, told apart by the names that they have in turn"),
     ("process", By::Process, "Processes, all their threads together"),
+    ("cgroup", By::Cgroup, "Control groups, if samples tell them (perf record --all-cgroups)"),
 ]);
 
-/// Show what weighs most: the time spent in functions, libraries, threads or processes.
+/// Show what weighs most: the time spent in functions, lines, libraries, threads, processes or
+/// control groups.
 ///
 /// "self" is what was sampled in a function itself, "total" what was sampled in it or in what it
 /// called. For totals, record with call chains: `planish record -g`, or `--call-graph dwarf` for
@@ -113,15 +118,25 @@ enum Stacks {
 
 /// Runs `planish report hot`.
 pub fn hot(args: &HotArgs, global: &Global) -> anyhow::Result<u8> {
-    let recorded = args.source.recording.read(global)?;
-    let selected = args.source.select(&recorded)?;
     let by = args.by.unwrap_or_default();
+    let recorded = args.source.recording.read_with(Detail::of(by), global)?;
+    by_what_is_recorded(by, &recorded)
+        .with_context(|| args.source.recording.input.display().to_string())?;
+    let selected = args.source.select(&recorded)?;
     match args.format {
         Format::Text => output::print(&tell::hot_text(&selected, by))?,
         Format::Json => output::print_json(&tell::hot_json(&selected, by))?,
     }
     args.source.tell_notes(&selected, global);
     Ok(FINE)
+}
+
+/// Refuses rows of what no sample tells.
+fn by_what_is_recorded(by: By, recorded: &Recorded) -> anyhow::Result<()> {
+    if by == By::Cgroup && recorded.cgroups.is_empty() {
+        bail!(filter::NO_CGROUPS);
+    }
+    Ok(())
 }
 
 /// Runs `planish report callers`.

@@ -57,7 +57,7 @@ pub fn run(args: &DiffArgs, global: &Global) -> anyhow::Result<u8> {
     }
     let blocks = (!diff::by_recordings(old.len(), new.len())).then_some(diff::BLOCKS);
     let read = |paths: &[&Path]| -> anyhow::Result<Vec<(PathBuf, Recorded)>> {
-        let detail = Detail { blocks, ..Detail::default() };
+        let detail = Detail { blocks, ..Detail::of(args.by.unwrap_or_default()) };
         let one = |path: &&Path| {
             let recorded = args.part.read(path, &open(path)?, detail, global)?;
             Ok((path.to_path_buf(), recorded))

@@ -19,6 +19,10 @@ pub struct FilterArgs {
     /// Count only samples of threads with this name
     #[arg(long, value_name = "NAME")]
     pub comm: Option<String>,
+    /// Count only samples of this control group and the groups below it: its path below the mount
+    /// of the hierarchy
+    #[arg(long, value_name = "NAME")]
+    pub cgroup: Option<String>,
     /// Count only samples with this function on their stack: its linkage name, or its name as in
     /// the source, with or without arguments
     #[arg(long, value_name = "FUNCTION")]
@@ -93,12 +97,45 @@ impl FilterArgs {
             }
             recorded.retain(|thread, _, _| thread.name == *comm);
         }
+        if let Some(name) = &self.cgroup {
+            let within = groups(recorded, name)?;
+            let is_in = |index: u32| within.get(index as usize) == Some(&true);
+            recorded.retain(|_, stack, _| stack.cgroup.is_some_and(is_in));
+        }
         if let Some(function) = &self.through {
             let through = Shape::of_function(recorded, Direction::Callees, function)?.of;
             recorded.retain(|_, stack, _| stack.functions.iter().any(|id| through.contains(id)));
         }
         Ok(())
     }
+}
+
+/// What to do where samples do not tell their control groups.
+pub const NO_CGROUPS: &str = "its samples do not tell their control groups: record with `perf \
+                              record --all-cgroups`, or one group with `planish record -a -G NAME`";
+
+/// Which control groups are the named one, or below it.
+fn groups(recorded: &Recorded, name: &str) -> Result<Vec<bool>, String> {
+    if recorded.cgroups.is_empty() {
+        return Err(format!("--cgroup: {NO_CGROUPS}"));
+    }
+    let wanted = name.trim_matches('/');
+    let within = |path: &str| {
+        let rest = path.trim_start_matches('/').strip_prefix(wanted);
+        wanted.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let groups = recorded.cgroups.iter();
+    let found: Vec<bool> = groups.map(|group| group.path.as_deref().is_some_and(within)).collect();
+    if found.contains(&true) {
+        return Ok(found);
+    }
+    let mut paths: Vec<&str> =
+        recorded.cgroups.iter().filter_map(|group| group.path.as_deref()).collect();
+    paths.sort_unstable();
+    paths.truncate(10);
+    let paths: Vec<_> = paths.into_iter().map(report::visible).collect();
+    let name = report::visible(name);
+    Err(format!("no sample was taken in a control group {name}; there is {}", paths.join(", ")))
 }
 
 fn no_thread(recorded: &Recorded, comm: &str) -> String {

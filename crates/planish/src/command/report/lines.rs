@@ -218,12 +218,13 @@ fn stacks(
     let filter = &args.source.recording.part.filter;
     let narrow = filter.tid.is_some()
         || filter.comm.is_some()
+        || filter.cgroup.is_some()
         || filter.through.is_some()
         || filter.time.is_some();
     if narrow {
         notes.push(
             "no executions: branch stacks are counted of a whole recording or of a process \
-             (--pid), not with --tid, --comm, --through or --time"
+             (--pid), not with --tid, --comm, --cgroup, --through or --time"
                 .to_owned(),
         );
         return None;

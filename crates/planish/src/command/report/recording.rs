@@ -9,6 +9,7 @@ use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
+use calltrees::rows::By;
 use calltrees::{Blocks, Options, Recorded, times};
 use image::{BuildId, DebugSearch};
 use perfdata::Input;
@@ -70,6 +71,15 @@ pub struct Detail {
     pub addresses: bool,
     /// The part of the time, of so many.
     pub blocks: Option<u32>,
+    /// The line of their source.
+    pub lines: bool,
+}
+
+impl Detail {
+    /// What rows need.
+    pub fn of(by: By) -> Detail {
+        Detail { lines: by == By::Line, ..Detail::default() }
+    }
 }
 
 /// The files that named a recording's functions.
@@ -112,7 +122,12 @@ pub fn open(path: &Path) -> anyhow::Result<Input> {
 impl Recording {
     /// Reads the recording.
     pub fn read(&self, global: &Global) -> anyhow::Result<Recorded> {
-        self.part.read(&self.input, &open(&self.input)?, Detail::default(), global)
+        self.read_with(Detail::default(), global)
+    }
+
+    /// Reads the recording, with what rows need.
+    pub fn read_with(&self, detail: Detail, global: &Global) -> anyhow::Result<Recorded> {
+        self.part.read(&self.input, &open(&self.input)?, detail, global)
     }
 
     /// Reads the recording, and what it says of itself.
@@ -164,7 +179,7 @@ impl Part {
         global: &Global,
     ) -> anyhow::Result<(Recorded, Files)> {
         let finder = Finder::new(&self.symbols, path, input, global.quiet)?;
-        let finder = finder.wanting_lines(self.inlined);
+        let finder = finder.wanting_lines(self.inlined || detail.lines);
         let maps = Maps::new(finder.asked(), path);
         let kernels = finder.kernels();
         let bar = progress::Bytes::new("report", input.data_bytes(), global.quiet);
@@ -179,7 +194,8 @@ impl Part {
             open: &|wanted| finder.open(wanted),
             map: &|pid| maps.open(pid),
             kernels: &kernels,
-            inlined: Some(finder.debug()).filter(|_| self.inlined),
+            inlined: Some(finder.debug()).filter(|_| self.inlined || detail.lines),
+            lines: detail.lines,
             addresses: detail.addresses,
             keep: &keep,
             blocks,

@@ -39,7 +39,7 @@ impl Weights {
             *weights.whole.entry(stack.block).or_default() += weight;
             seen.clear();
             let most = if total { usize::MAX } else { 1 };
-            for index in indices(stack, by).take(most) {
+            for index in indices(unit.recorded, stack, by).take(most) {
                 let Some((key, name)) = named.get(index) else { continue };
                 if !weights.names.get(key).is_some_and(|names| names.contains(name)) {
                     weights.names.entry(key.clone()).or_default().insert(name.clone());
@@ -78,10 +78,21 @@ pub(super) fn spread(blocks: Option<&BTreeMap<u32, f64>>, count: usize, width: u
     list
 }
 
-fn indices(stack: &Stack, by: By) -> Box<dyn Iterator<Item = usize> + '_> {
+fn indices<'s>(
+    recorded: &Recorded,
+    stack: &'s Stack,
+    by: By,
+) -> Box<dyn Iterator<Item = usize> + 's> {
     match by {
-        By::Function | By::Library => Box::new(stack.functions.iter().map(|id| id.0 as usize)),
+        By::Function | By::Library | By::Line => {
+            Box::new(stack.functions.iter().map(|id| id.0 as usize))
+        }
         By::Thread | By::Process => Box::new(std::iter::once(stack.thread as usize)),
+        // What has no group stands behind them all.
+        By::Cgroup => {
+            let behind = recorded.cgroups.len();
+            Box::new(std::iter::once(stack.cgroup.map_or(behind, |index| index as usize)))
+        }
     }
 }
 
@@ -102,8 +113,16 @@ fn names(recorded: &Recorded, by: By) -> Vec<(Key, String)> {
         let main = recorded.threads.iter().find(|thread| (thread.pid, thread.tid) == (pid, pid));
         main.map_or(name, |main| &main.name).to_owned()
     };
+    let names = &recorded.names;
+    let line = |one: &calltrees::Function| match one.line {
+        Some(line) => alone(&format!("{}:{}", names.source(line), line.number)),
+        None => function(one),
+    };
+    let cgroup = |group: &calltrees::Cgroup| alone(group.path.as_deref().unwrap_or_default());
     match by {
         By::Function => functions.map(function).collect(),
+        By::Line => functions.map(line).collect(),
+        By::Cgroup => recorded.cgroups.iter().map(cgroup).chain([alone("")]).collect(),
         By::Library => functions.map(|function| alone(library(function.library))).collect(),
         By::Thread => recorded.threads.iter().map(|thread| alone(&thread.name)).collect(),
         By::Process => {

@@ -1,7 +1,7 @@
 //! How is a difference of recordings told?
 
 use super::{Diff, Difference, ENOUGH_RECORDINGS, Moved, Unit};
-use calltrees::rows::By;
+use crate::calls::hot::noun;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -15,15 +15,6 @@ fn word(moved: Moved) -> &'static str {
         Moved::Shifted => "shifted",
         Moved::Same => "same",
         Moved::Undecided => "undecided",
-    }
-}
-
-fn noun(by: By) -> &'static str {
-    match by {
-        By::Function => "function",
-        By::Library => "library",
-        By::Thread => "thread",
-        By::Process => "process",
     }
 }
 
