@@ -14,9 +14,12 @@ struct Share<'r> {
     weight: Weight,
 }
 
+/// Path, build ID and problem.
+type Key<'r> = (&'r str, Option<&'r [u8]>, Option<&'r str>);
+
 /// The libraries that were sampled, those that weigh most first.
 fn shares(recorded: &Recorded, event: u32) -> Vec<Share<'_>> {
-    let mut sums: BTreeMap<(&str, Option<&[u8]>, Option<&str>), Weight> = BTreeMap::new();
+    let mut sums: BTreeMap<Key<'_>, Weight> = BTreeMap::new();
     for stack in of_event(recorded, event) {
         let innermost = stack.functions.first().copied();
         let Some(library) = innermost.and_then(|id| recorded.names.library(id)) else { continue };

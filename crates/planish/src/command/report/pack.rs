@@ -109,10 +109,9 @@ fn missing(recorded: &Recorded) -> Vec<String> {
 }
 
 fn add_recording(path: &Path, members: &mut Members) -> io::Result<()> {
-    if let Some(archive) = super::unpacked::archive(path).map_err(io::Error::other)? {
-        if let Some(inside) = archive.recording() {
-            return add_recording(&inside, members);
-        }
+    let archive = super::unpacked::archive(path).map_err(io::Error::other)?;
+    if let Some(inside) = archive.and_then(|archive| archive.recording()) {
+        return add_recording(&inside, members);
     }
     if !path.is_dir() {
         members.insert(PathBuf::from(RECORDING), Source::File(path.to_owned()));
