@@ -17,6 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     for range in image.code_ranges().take(32) {
         let written = writer.as_mut().and_then(|writer| writer.text(range.start));
         assert!(written.is_none_or(|text| !text.contains(char::is_control)));
+        assert!(image.stub_name(range.start).is_none_or(|name| name.ends_with("@plt")));
         let around = image.unwind_range(range.start);
         assert!(around.is_none_or(|around| around.contains(&range.start)));
         let walked: usize = code::instructions(&image, range.start)
@@ -35,6 +36,8 @@ fuzz_target!(|bytes: &[u8]| {
         if function.size != 0 {
             let found = functions.find(function.address).expect("an address inside a function");
             assert!(found.address <= function.address && function.address < found.end());
+            let shown = functions.find_shown(function.address).expect("an alias of it");
+            assert!(shown.address == found.address && function.address < shown.end());
         }
     }
     let _ = image.kernel_symbol("_text");

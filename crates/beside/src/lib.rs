@@ -9,6 +9,7 @@
 
 pub mod given;
 pub mod named;
+pub mod scratch;
 
 use rustix::fs::OFlags;
 use std::collections::BTreeSet;

@@ -19,7 +19,7 @@ use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
 use address_spaces::{Clock, KERNEL_PID, Timeline};
 use image::{DebugSearch, ImageAddr};
-use perfdata::{ChainSample, DeferredChains, Input, RuntimeAddr};
+use perfdata::{ChainSample, DeferredChains, Input};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -33,9 +33,8 @@ pub struct Options<'o> {
     pub map: &'o MapOpener<'o>,
     /// Opens the dump of the code that a process made while it ran.
     pub dump: &'o DumpOpener<'o>,
-    /// Names of a kernel's functions: used if it is the recorded kernel, which then lies at the
-    /// address that the recording states.
-    pub kernel: Option<&'o KernelSymbols>,
+    /// Names of kernels' functions: the first that are the recorded kernel's are used.
+    pub kernels: &'o [KernelSymbols],
     /// Where debug information is looked for if inlined calls are to be frames of their own.
     pub inlined: Option<&'o DebugSearch>,
     /// Whether functions are told apart by the line of their source too ([`Function::line`](crate::Function::line)),
@@ -196,11 +195,10 @@ pub fn read_then<R>(
     let dumps = Dumps::open(&side.changes, options.dump, same_clock);
     let timeline = Timeline::build(side.changes);
     let names = ThreadNames::new(side.naming);
-    let fits = |symbols: &&KernelSymbols| {
-        side.kernel_text.is_some_and(|text| symbols.is_at(RuntimeAddr(text)))
-    };
-    let kernel = options.kernel.filter(fits);
-    let files = Files::new(&timeline, options.open, kernel.is_some());
+    let reference = side.kernel_text;
+    let kernel = options.kernels.iter().find_map(|symbols| symbols.at(reference?));
+    let kernel_runs = kernel.is_some_and(|kernel| kernel.runs());
+    let files = Files::new(&timeline, options.open, kernel_runs);
     let deferred = DeferredChains::read(input).map_err(fault)?;
     let switching = switching::read(input, options.keep).map_err(fault)?;
     let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();

@@ -1,6 +1,7 @@
 //! The files that a recording names, opened when they are first needed, and which of their bytes
 //! lies where.
 
+use crate::kernel_code::Begin;
 use address_spaces::{FileId, MappedFile, SpaceRef, Timeline};
 use image::{FileOffset, Image, ImageAddr};
 use perfdata::RuntimeAddr;
@@ -43,6 +44,8 @@ pub(crate) struct Files<'f> {
     open: &'f Opener<'f>,
     kernel_runs: bool,
     images: Vec<OnceLock<Result<Arc<Image>, String>>>,
+    /// Of the kernel's side.
+    begins: Vec<OnceLock<Option<Begin>>>,
 }
 
 impl<'f> Files<'f> {
@@ -52,7 +55,8 @@ impl<'f> Files<'f> {
         kernel_runs: bool,
     ) -> Files<'f> {
         let images = timeline.files().iter().map(|_| OnceLock::new()).collect();
-        Files { timeline, open, kernel_runs, images }
+        let begins = timeline.files().iter().map(|_| OnceLock::new()).collect();
+        Files { timeline, open, kernel_runs, images, begins }
     }
 
     /// What the recording says of a file.
@@ -82,6 +86,12 @@ impl<'f> Files<'f> {
         let mapping = space.find(address)?;
         let distance = address.0.saturating_sub(mapping.origin.0);
         Some(FileOffset(distance.saturating_add(mapping.pgoff)))
+    }
+
+    /// What lies at the begin of the map of a file of the kernel's side.
+    pub(crate) fn kernel_begin(&self, file: FileId) -> Option<&Begin> {
+        let slot = self.begins.get(file.0 as usize)?;
+        slot.get_or_init(|| Begin::of(self.mapped(file)?, self.image(file)?)).as_ref()
     }
 
     /// Files that were asked for and could not be opened, with the reasons.

@@ -18,6 +18,7 @@ mod files;
 mod inlining;
 mod jit_dump;
 mod kernel;
+mod kernel_code;
 mod made;
 mod marks;
 mod names;

@@ -162,6 +162,12 @@ impl Names {
         next
     }
 
+    pub(crate) fn set_problem(&mut self, library: LibraryId, why: &str) {
+        if let Some(library) = self.libraries.get_mut(library.0 as usize) {
+            library.problem = Some(why.to_owned());
+        }
+    }
+
     pub(crate) fn set_sources(&mut self, sources: Vec<String>) {
         self.sources = sources;
     }

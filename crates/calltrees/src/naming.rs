@@ -3,12 +3,13 @@
 use crate::dumped::Dumps;
 use crate::files::{Files, Place};
 use crate::inlining::{Asked, Inlining, Inner};
-use crate::kernel::KernelSymbols;
+use crate::kernel::KernelNames;
+use crate::kernel_code;
 use crate::made::Made;
 use crate::marks::{Owner, Step};
 use crate::names::{Function, FunctionId, Known, Library, LibraryId, Names};
 use crate::perf_map::MapOpener;
-use address_spaces::{FileId, KERNEL_PID, KernelPart, SpaceRef};
+use address_spaces::{FileId, KERNEL_PID, KernelPart, Side, SpaceRef};
 use image::ImageAddr;
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
@@ -132,8 +133,13 @@ impl<'f> Places<'f> {
     pub(crate) fn address(&self, place: PlaceId) -> Option<ImageAddr> {
         match self.spots.get(place.index())? {
             Spot::Code(Place::In(_, at)) => Some(*at),
+            Spot::Kernel(address) => Some(self.kernel_place(*address)?.1),
             _ => None,
         }
+    }
+
+    fn kernel_place(&self, address: u64) -> Option<(FileId, ImageAddr)> {
+        kernel_code::place(self.files, self.kernel_space, RuntimeAddr(address))
     }
 
     fn in_process(&mut self, pid: i32, space: SpaceRef<'_>, address: RuntimeAddr) -> Spot {
@@ -159,16 +165,17 @@ impl<'f> Places<'f> {
     /// were inlined and `asked` asks for them.
     pub(crate) fn name(
         &self,
-        kernel: Option<&KernelSymbols>,
+        kernel: Option<KernelNames<'_>>,
         asked: Option<Asked<'_>>,
     ) -> (Names, Vec<Vec<FunctionId>>) {
         let inlining = asked.map(|asked| self.inlining(asked)).unwrap_or_default();
-        let mut naming =
-            Naming { places: self, kernel, names: Names::default(), special: FxHashMap::default() };
+        let (names, special, nameless_kernel) = Default::default();
+        let mut naming = Naming { places: self, kernel, names, special, nameless_kernel };
         naming.libraries();
         let of = |(index, spot): (u32, &Spot)| naming.of(*spot, inlining.at(index));
         let functions = (0u32..).zip(&self.spots).map(of).collect();
         naming.names.set_inlining(inlining.libraries());
+        naming.problems();
         naming.names.set_sources(inlining.into_sources());
         (naming.names, functions)
     }
@@ -212,27 +219,46 @@ enum Special {
 
 struct Naming<'p, 'f> {
     places: &'p Places<'f>,
-    kernel: Option<&'p KernelSymbols>,
+    kernel: Option<KernelNames<'p>>,
     names: Names,
     special: FxHashMap<Special, LibraryId>,
+    /// An address of the kernel itself that got no name.
+    nameless_kernel: Option<u64>,
 }
 
 impl Naming<'_, '_> {
     /// One for each file of the recording, by the same number.
     fn libraries(&mut self) {
         let files = self.places.files;
-        let problems: FxHashMap<FileId, &str> = files.unusable().collect();
         let of = |file: FileId| {
             let mapped = files.mapped(file)?;
-            Some(Library {
-                path: mapped.path.clone(),
-                build_id: mapped.build_id.clone(),
-                problem: problems.get(&file).map(|why| (*why).to_owned()),
-            })
+            let (path, build_id) = (mapped.path.clone(), mapped.build_id.clone());
+            Some(Library { path, build_id, problem: None })
         };
         (0u32..).map_while(|number| of(FileId(number))).for_each(|library| {
             self.names.add_library(library);
         });
+    }
+
+    /// Why functions have no names, once it is known which files that takes.
+    fn problems(&mut self) {
+        let problems: FxHashMap<FileId, &str> = self.places.files.unusable().collect();
+        for (file, why) in &problems {
+            self.names.set_problem(LibraryId(file.0), why);
+        }
+        let Some(address) = self.nameless_kernel else { return };
+        let mapping = self.places.kernel_space.find(RuntimeAddr(address));
+        let mapped = mapping.and_then(|mapping| self.places.files.mapped(mapping.file));
+        let why = match (mapping, mapped) {
+            (Some(_), Some(file)) if file.side == Side::HiddenKernel => kernel_code::HIDDEN,
+            (Some(mapping), _) => match problems.get(&mapping.file) {
+                Some(why) => why,
+                None => return,
+            },
+            _ => kernel_code::HIDDEN,
+        };
+        let kernel = self.special(Special::Kernel);
+        self.names.set_problem(kernel, why);
     }
 
     fn special(&mut self, special: Special) -> LibraryId {
@@ -252,10 +278,13 @@ impl Naming<'_, '_> {
         let (name, library, known) = match spot {
             Spot::Code(Place::In(file, at)) => {
                 let image = self.places.files.image(file);
-                let found = image.and_then(|image| image.functions().find(at));
+                let found = image.and_then(|image| image.functions().find_shown(at));
                 match found {
                     Some(function) => (function.name.to_owned(), LibraryId(file.0), Known::Symbol),
-                    None => (format!("{:#x}", at.0), LibraryId(file.0), Known::Address),
+                    None => match image.and_then(|image| image.stub_name(at)) {
+                        Some(stub) => (stub.to_owned(), LibraryId(file.0), Known::Symbol),
+                        None => (format!("{:#x}", at.0), LibraryId(file.0), Known::Address),
+                    },
                 }
             }
             Spot::Code(Place::At(file, offset)) => {
@@ -303,7 +332,8 @@ impl Naming<'_, '_> {
     }
 
     fn in_kernel(&mut self, address: u64) -> (String, LibraryId, Known) {
-        let module = self.places.kernel_space.find(RuntimeAddr(address)).filter(|mapping| {
+        let here = RuntimeAddr(address);
+        let module = self.places.kernel_space.find(here).filter(|mapping| {
             let file = self.places.files.mapped(mapping.file);
             file.is_some_and(|file| KernelPart::of(&file.path) == KernelPart::Module)
         });
@@ -311,9 +341,25 @@ impl Naming<'_, '_> {
             Some(mapping) => LibraryId(mapping.file.0),
             None => self.special(Special::Kernel),
         };
-        match self.kernel.and_then(|kernel| kernel.find(RuntimeAddr(address))) {
-            Some(name) => (name.to_owned(), library, Known::Symbol),
-            None => (format!("{address:#x}"), library, Known::Address),
+        let in_module = module.is_some();
+        let known = self.kernel.and_then(|kernel| kernel.find(here, in_module));
+        let name = known.map(str::to_owned).or_else(|| {
+            // What runs there has no name in the list of all, which is not the files' fault.
+            if self.kernel.is_some() && !in_module {
+                return None;
+            }
+            let (file, at) = self.places.kernel_place(address)?;
+            let function = self.places.files.image(file)?.functions().find_shown(at)?;
+            Some(function.name.to_owned())
+        });
+        match name {
+            Some(name) => (name, library, Known::Symbol),
+            None => {
+                if self.kernel.is_none() && !in_module {
+                    self.nameless_kernel = self.nameless_kernel.or(Some(address));
+                }
+                (format!("{address:#x}"), library, Known::Address)
+            }
         }
     }
 }

@@ -1,7 +1,9 @@
 //! The first pass over a recording: mappings, names of threads, losses.
 
+use crate::kernel::Reference;
+use crate::kernel_code;
 use address_spaces::{Change, Clock, KERNEL_PID};
-use perfdata::{Input, Record, raw_records};
+use perfdata::{Input, Record, RuntimeAddr, raw_records};
 use rustc_hash::FxHashMap;
 
 /// What the path of the kernel's own map begins with.
@@ -21,7 +23,7 @@ pub(crate) struct Sideband {
     pub unknown: u64,
     pub truncated_bytes: u64,
     /// Where the kernel's text lay: its map has the address as its file offset.
-    pub kernel_text: Option<u64>,
+    pub kernel_text: Option<Reference>,
     /// Bytes of records before each stream: where its positions begin.
     pub bases: Vec<u64>,
 }
@@ -97,7 +99,10 @@ impl Sideband {
         self.changes.extend(Change::of(record).map(|change| (time, change)));
         match record {
             Record::Mmap(map) if map.pid == KERNEL_PID && map.path.starts_with(KERNEL) => {
-                self.kernel_text = self.kernel_text.or(Some(map.pgoff));
+                let path = String::from_utf8_lossy(map.path);
+                let is_stext = kernel_code::reference_symbol(&path) == "_stext";
+                let address = RuntimeAddr(map.pgoff);
+                self.kernel_text = self.kernel_text.or(Some(Reference { address, is_stext }));
             }
             Record::Comm { tid, name, .. } => {
                 let name = String::from_utf8_lossy(name).into_owned();

@@ -77,7 +77,7 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         open: &|wanted| Err(wanted.file.path.clone()),
         map: &|_| None,
         dump: &|_, _| None,
-        kernel: None,
+        kernels: &[],
         inlined: None,
         lines: false,
         addresses: false,

@@ -1,6 +1,7 @@
 //! Functions, and the table that finds them by address.
 
 use crate::ImageAddr;
+use std::cmp::Reverse;
 
 /// A function of the symbol table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,8 @@ impl Function<'_> {
 /// The functions of an image, see [`Image::functions`].
 #[derive(Debug, Clone, Copy)]
 pub struct Functions<'i> {
-    pub(crate) bytes: &'i [u8],
+    /// Of the files that the names stand in.
+    pub(crate) bytes: [&'i [u8]; 2],
     pub(crate) table: &'i FunctionTable,
 }
 
@@ -43,7 +45,20 @@ pub(crate) struct Entry {
     pub(crate) name_len: u32,
     /// 0 global, 1 weak, 2 local; 3 for untyped labels.
     pub(crate) rank: u8,
+    /// Which of the files has the name.
+    pub(crate) source: u8,
+    /// Position among all symbols that are functions, as the symbol tables list them.
+    pub(crate) order: u32,
     pub(crate) size_inferred: bool,
+}
+
+impl Entry {
+    /// The name, where it stands in one of the files.
+    pub(crate) fn name<'i>(&self, files: [&'i [u8]; 2]) -> &'i [u8] {
+        let file = files.get(usize::from(self.source)).copied().unwrap_or(&[]);
+        let start = usize::try_from(self.name_offset).unwrap_or(usize::MAX);
+        file.get(start..start.saturating_add(self.name_len as usize)).unwrap_or(&[])
+    }
 }
 
 /// From `start` to the next interval, `entry` is the function (if any).
@@ -96,6 +111,29 @@ impl<'i> Functions<'i> {
         Some(self.function(self.table.entries.get(interval.entry? as usize)?))
     }
 
+    /// As [`Functions::find`], but of several aliases the one that perf shows: a strong one rather
+    /// than a weak one, a global one rather than a local one, then the one whose name begins with
+    /// fewer underscores, then the longest name, then the first of the symbol table. Source:
+    /// `choose_best_symbol` in Linux's `tools/perf/util/symbol.c`.
+    pub fn find_shown(&self, address: ImageAddr) -> Option<Function<'i>> {
+        let found = self.find(address)?.address.0;
+        let entries = &self.table.entries;
+        let first = entries.partition_point(|entry| entry.address < found);
+        let aliases = entries.get(first..)?.iter();
+        let aliases = aliases
+            .take_while(|entry| entry.address == found)
+            .filter(|entry| entry.address.saturating_add(entry.size) > address.0);
+        let best = aliases.min_by_key(|entry| {
+            let name = entry.name(self.bytes);
+            let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
+            // The names that old kernels give their system calls beside the real ones.
+            let old = name.starts_with(b"SyS") || name.starts_with(b"compat_SyS");
+            let (weak, local) = (entry.rank == 1, entry.rank > 1);
+            (weak, local, underscores, Reverse(name.len()), old, entry.order)
+        });
+        best.map(|entry| self.function(entry))
+    }
+
     /// Every function that begins exactly at the address, the preferred one first.
     pub fn at(&self, address: ImageAddr) -> impl Iterator<Item = Function<'i>> + use<'i> {
         let functions = *self;
@@ -107,9 +145,7 @@ impl<'i> Functions<'i> {
     }
 
     fn function(&self, entry: &Entry) -> Function<'i> {
-        let start = usize::try_from(entry.name_offset).unwrap_or(usize::MAX);
-        let name =
-            self.bytes.get(start..start.saturating_add(entry.name_len as usize)).unwrap_or(&[]);
+        let name = entry.name(self.bytes);
         Function {
             address: ImageAddr(entry.address),
             size: entry.size,

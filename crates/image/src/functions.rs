@@ -1,6 +1,7 @@
 //! The functions of the symbol table as a map from addresses.
 //!
-//! Input: `.symtab` (else the one of the separate debug file, else `.dynsym`). Output: functions
+//! Input: `.symtab` (else the one of the separate debug file, else the one in `.gnu_debugdata` with
+//! `.dynsym`, else `.dynsym`). Output: functions
 //! sorted by address, each with a size, aliases kept, and a flat list of disjoint intervals so that
 //! a look-up is one binary search.
 //! * A symbol without size reaches to the next function or to the end of its section; hand-written
@@ -18,42 +19,39 @@ use crate::{Image, ImageAddr};
 impl Image {
     /// The functions of the symbol table, sorted by address. Read when first asked for.
     pub fn functions(&self) -> Functions<'_> {
-        let source = self.symbol_image();
-        let table = self.function_table.get_or_init(|| FunctionTable::build(self, source));
-        Functions { bytes: source.bytes(), table }
+        let sources = self.symbol_sources();
+        let bytes = sources.map(|source| source.map_or(&[][..], |(image, _)| image.bytes()));
+        let build = || FunctionTable::build(self, sources, bytes);
+        let table = self.function_table.get_or_init(build);
+        Functions { bytes, table }
     }
 
     /// Whether the symbols are only those of the dynamic symbol table, that is the image is
     /// stripped and no debug file was given: most functions are unknown then.
     pub fn has_only_dynamic_symbols(&self) -> bool {
-        self.symbol_image().symbol_table(elf::SHT_SYMTAB).is_none()
-    }
-
-    pub(crate) fn symbol_image(&self) -> &Image {
-        match &self.debug_symbols {
-            Some(debug) if self.symbol_table(elf::SHT_SYMTAB).is_none() => debug,
-            _ => self,
-        }
+        let mut sources = self.symbol_sources().into_iter().flatten();
+        sources.all(|(_, kind)| kind == elf::SHT_DYNSYM)
     }
 }
 
 impl FunctionTable {
-    fn build(image: &Image, source: &Image) -> FunctionTable {
+    fn build(
+        image: &Image,
+        sources: [Option<(&Image, elf::SectionType)>; 2],
+        bytes: [&[u8]; 2],
+    ) -> FunctionTable {
         let mut table = FunctionTable::default();
-        let symbols =
-            source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
-        let Some(symbols) = symbols else { return table };
-        for symbol in symbols.iter() {
-            table.add(image, &symbols, &symbol);
+        for (number, source) in (0..).zip(sources) {
+            let symbols = source.and_then(|(source, kind)| source.symbol_table(kind));
+            let Some(symbols) = symbols else { continue };
+            for symbol in symbols.iter() {
+                table.add(image, &symbols, &symbol, number);
+            }
         }
-        let bytes = source.bytes();
-        let name = |entry: &Entry| {
-            let start = usize::try_from(entry.name_offset).unwrap_or(usize::MAX);
-            bytes.get(start..start.saturating_add(entry.name_len as usize))
-        };
+        let name = |entry: &Entry| entry.name(bytes);
         let order = |a: &Entry, b: &Entry| {
             let key = |entry: &Entry| (entry.address, u64::MAX - entry.size, entry.rank);
-            key(a).cmp(&key(b)).then_with(|| name(a).cmp(&name(b)))
+            key(a).cmp(&key(b)).then_with(|| name(a).cmp(name(b)))
         };
         table.entries.sort_by(order);
         table.drop_covered_labels();
@@ -66,7 +64,7 @@ impl FunctionTable {
         table
     }
 
-    fn add(&mut self, image: &Image, symbols: &SymbolTable<'_>, symbol: &Symbol) {
+    fn add(&mut self, image: &Image, symbols: &SymbolTable<'_>, symbol: &Symbol, source: u8) {
         if symbol.section.is_none() {
             return;
         }
@@ -94,6 +92,8 @@ impl FunctionTable {
             name_offset: symbols.strings_offset.saturating_add(u64::from(symbol.name)),
             name_len: name.len() as u32,
             rank,
+            source,
+            order: self.entries.len() as u32,
             size_inferred: symbol.size == 0,
         });
     }

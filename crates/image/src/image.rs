@@ -10,6 +10,7 @@ use crate::bytes::byte_range;
 use crate::function_table::FunctionTable;
 use crate::headers::Headers;
 use crate::memory_map::Bytes;
+use crate::stubs::Stub;
 use crate::{Arch, BuildId, Endian, Error, FileOffset, ImageAddr, ImageKind, Section, Segment};
 
 /// Addresses `start..end` that hold instructions, and where they stand in the file (not at all in
@@ -45,7 +46,10 @@ pub struct Image {
     code: Vec<CodeRange>,
     /// Where `.symtab` is looked for when this file has none.
     pub(crate) debug_symbols: Option<Arc<Image>>,
+    /// What `.gnu_debugdata` holds.
+    pub(crate) mini_debug: OnceLock<Option<Box<Image>>>,
     pub(crate) function_table: OnceLock<FunctionTable>,
+    pub(crate) stubs: OnceLock<Vec<Stub>>,
     /// Decompressed and relocated sections, by section index.
     pub(crate) prepared: Vec<OnceLock<Result<Vec<u8>, String>>>,
     /// Relocation sections by the section they apply to; only built for relocatable files.
@@ -94,7 +98,9 @@ impl Image {
             segments: Vec::new(),
             code: Vec::new(),
             debug_symbols: None,
+            mini_debug: OnceLock::new(),
             function_table: OnceLock::new(),
+            stubs: OnceLock::new(),
             prepared: std::iter::repeat_with(OnceLock::new).take(count).collect(),
             relocation_sections: OnceLock::new(),
             code_relocations: OnceLock::new(),

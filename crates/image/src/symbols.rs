@@ -77,10 +77,12 @@ impl Image {
     /// (`f.__part.1`, `f.cold`). In the order of the symbol table; names that are no UTF-8 are
     /// left out.
     pub fn labels(&self) -> Vec<Label<'_>> {
-        let source = self.symbol_image();
-        let table =
-            source.symbol_table(elf::SHT_SYMTAB).or_else(|| source.symbol_table(elf::SHT_DYNSYM));
-        let Some(table) = table else { return Vec::new() };
+        let sources = self.symbol_sources().into_iter().flatten();
+        let tables = sources.filter_map(|(source, kind)| source.symbol_table(kind));
+        tables.flat_map(|table| self.labels_of(&table)).collect()
+    }
+
+    fn labels_of<'i>(&self, table: &SymbolTable<'i>) -> Vec<Label<'i>> {
         let named = |symbol: Symbol| {
             let code = matches!(
                 elf::SymbolType(symbol.kind),
@@ -109,6 +111,13 @@ impl<'i> SymbolTable<'i> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Symbol> {
         let entries = self.entries.chunks_exact(self.image.symbol_bytes()).enumerate().skip(1);
         entries.filter_map(|(index, entry)| self.parse(index, entry))
+    }
+
+    /// The entry of that number.
+    pub(crate) fn get(&self, index: usize) -> Option<Symbol> {
+        let bytes = self.image.symbol_bytes();
+        let start = index.checked_mul(bytes)?;
+        self.parse(index, self.entries.get(start..start.checked_add(bytes)?)?)
     }
 
     /// The name of a symbol.

@@ -81,5 +81,6 @@ pub use elf::{Architecture, Program, program};
 pub use error::Error;
 pub use hotplug::Hotplug;
 pub use losses::{Losses, RingLosses};
+pub use modules::running_kernel_id;
 pub use plugin::{emulator, plugin};
 pub use summary::{Counted, Ending, LookAhead, Streamed, Summary};

@@ -129,6 +129,11 @@ fn module_files(root: &Path) -> Vec<(String, String)> {
 }
 
 /// The GNU build ID among the notes.
+/// The build ID of the kernel that runs; none where it has none or hides it.
+pub fn running_kernel_id() -> Option<Vec<u8>> {
+    Places::here().kernel_build_id()
+}
+
 fn note_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     const GNU_BUILD_ID: u32 = 3;
     let word = |bytes: &[u8], at: usize| -> Option<u32> {

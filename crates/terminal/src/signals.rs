@@ -1,6 +1,6 @@
 //! What do signals do to a command: Ctrl-C, and a reader that goes away?
 
-/// Removes half-written files when the user presses Ctrl-C, then ends as the signal would have;
+/// Removes half-written files and temporary directories when the user presses Ctrl-C, then ends as the signal would have;
 /// nothing of that where `handled` says that the running command ends by itself.
 pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -15,6 +15,9 @@ pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
             crate::full_screen::leave();
             for path in beside::unfinished() {
                 let _ = std::fs::remove_file(path);
+            }
+            for path in beside::scratch::in_use() {
+                let _ = std::fs::remove_dir_all(path);
             }
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }

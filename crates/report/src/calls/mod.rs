@@ -4,6 +4,7 @@ pub mod diff;
 pub mod export;
 mod graph;
 mod hot;
+mod libraries;
 pub mod lines;
 mod names;
 mod page;
@@ -91,6 +92,7 @@ impl Selected<'_> {
             "weight": whole.period,
             "span_ns": self.recorded.span_ns,
             "ledger": ledger(self.recorded),
+            "libraries": libraries::libraries_json(self.recorded, self.event),
         });
         match head {
             Value::Object(head) => head,
@@ -160,7 +162,7 @@ pub fn books(recorded: &Recorded) -> Vec<(String, u64)> {
 /// What is not in the numbers, in words, without what did not occur.
 pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
     let mut notes = losses(recorded);
-    notes.extend(unnamed(recorded, event, "samples"));
+    notes.extend(libraries::unnamed(recorded, event, "samples"));
     let others: Vec<String> = sampled_events(recorded)
         .into_iter()
         .filter(|other| *other != event)
@@ -223,24 +225,4 @@ fn losses(recorded: &Recorded) -> Vec<String> {
     }
     notes.extend(recorded.remarks.iter().map(|remark| crate::visible(remark).into_owned()));
     notes
-}
-
-/// Libraries whose functions have no names, with the share that each hides of `what`.
-fn unnamed(recorded: &Recorded, event: u32, what: &str) -> Vec<String> {
-    let whole = whole(recorded, event).period.max(1) as f64;
-    let mut hidden = std::collections::BTreeMap::<(String, String), u64>::new();
-    for stack in calltrees::rows::of_event(recorded, event) {
-        let innermost = stack.functions.first().copied();
-        let Some(library) = innermost.and_then(|id| recorded.names.library(id)) else { continue };
-        if let Some(problem) = &library.problem {
-            let key = (library.path.clone(), problem.clone());
-            *hidden.entry(key).or_default() += stack.weight.period;
-        }
-    }
-    let told = |((path, problem), weight): (&(String, String), &u64)| {
-        let share = 100.0 * *weight as f64 / whole;
-        let (path, problem) = (crate::visible(path), crate::visible(problem));
-        format!("{path}: {share:.1} % of the {what} has no function names: {problem}")
-    };
-    hidden.iter().map(told).collect()
 }

@@ -1,6 +1,6 @@
 //! How are the waits of threads and stacks told? The JSON schema stands in `docs/reference/report.md`.
 
-use super::{VERSION, demangled, ledger as samples_ledger, unnamed};
+use super::{VERSION, demangled, ledger as samples_ledger};
 use crate::visible;
 use calltrees::switching::{
     Interval, Ledger, Reason, StackRow, Switching, ThreadRow, Times, Waits, stack_rows,
@@ -230,7 +230,8 @@ impl<'r> Told<'r> {
         let waits = self.recorded.events.iter().position(|event| event.off_cpu.is_some());
         let waits = waits.unwrap_or_default() as u32;
         let reasons = Reason::ALL.iter().zip(waits..);
-        let hidden = reasons.flat_map(|(_, event)| unnamed(self.recorded, event, "waited time"));
+        let hidden = reasons
+            .flat_map(|(_, event)| super::libraries::unnamed(self.recorded, event, "waited time"));
         notes.extend(hidden);
         notes
     }

@@ -7,7 +7,7 @@ use super::sources::SourceFinder;
 use super::symbols::Finder;
 use crate::cli::{FINE, Format, Global};
 use crate::output::{self, Stream};
-use address_spaces::{MappedFile, Side};
+use address_spaces::{KernelPart, MappedFile, Side};
 use annotate::{Part, Request, annotate, parts};
 use anyhow::{Context as _, anyhow};
 use calltrees::{FunctionId, Known, LibraryId, Recorded, Site, Wanted, Weight, sites};
@@ -62,7 +62,8 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     let detail = Detail { addresses: true, ..Detail::default() };
     let recorded = recording.part.read(&recording.input, &input, detail, global)?;
     let selected = args.source.select(&recorded)?;
-    let finder = Finder::new(&recording.part.symbols, &input);
+    let finder = Finder::new(&recording.part.symbols, &recording.input, &input, global.quiet)?;
+    let finder = finder.wanting_lines(true);
     let named = || recording.input.display().to_string();
     let sites = sites(&recorded, selected.event);
     let found = tell::candidates(&selected, &sites, &args.function);
@@ -185,7 +186,9 @@ pub fn heaviest<'r>(
     own.retain(|id, weight| heavy(weight) && named(*id));
     let mut order: Vec<(FunctionId, Weight)> = own.into_iter().collect();
     order.sort_by_key(|(id, weight)| (std::cmp::Reverse(weight.period), *id));
-    let finder = Finder::new(&recording.part.symbols, input);
+    let finder = Finder::new(&recording.part.symbols, &recording.input, input, global.quiet);
+    // The recording was read with the same files before.
+    let Ok(finder) = finder.map(|finder| finder.wanting_lines(true)) else { return Vec::new() };
     let sources = SourceFinder::new(directories, recording.part.symbols.sysroot.as_deref());
     let library = |function: FunctionId| recorded.names.function(function).map(|f| f.library);
     let mut images: BTreeMap<LibraryId, Option<Arc<Image>>> = BTreeMap::new();
@@ -225,7 +228,8 @@ pub fn of_function<'r>(
     directories: &[PathBuf],
     global: &Global,
 ) -> anyhow::Result<FunctionLines<'r>> {
-    let finder = Finder::new(&recording.part.symbols, input);
+    let finder = Finder::new(&recording.part.symbols, &recording.input, input, global.quiet)?;
+    let finder = finder.wanting_lines(true);
     let sites = sites(selected.recorded, selected.event);
     let mut notes = Vec::new();
     let image = image_of(selected.recorded, function, &finder)?;
@@ -262,16 +266,19 @@ fn image_of(
 ) -> anyhow::Result<Arc<Image>> {
     let library = recorded.names.library(function).ok_or_else(|| anyhow!("no library"))?;
     let path = report::visible(&library.path).into_owned();
-    if path.starts_with('[') {
+    let special = ["[JIT", "[unknown]", "[elsewhere]", "[none]", "[anon", "[heap]", "[stack"];
+    if special.iter().any(|begin| path.starts_with(begin)) {
         return Err(anyhow!(
             "the function lies in {path}, of which there is no file to show; lines are shown of \
-             programs and shared libraries"
+             programs, shared libraries, the kernel and its modules"
         ));
     }
+    let of_kernel =
+        path != "[vdso]" && (path.starts_with('[') || KernelPart::of(&path) == KernelPart::Module);
     let mapped = MappedFile {
         path: library.path.clone(),
         build_id: library.build_id.clone(),
-        side: Side::Process,
+        side: if of_kernel { Side::Kernel } else { Side::Process },
     };
     let wanted = Wanted { file: &mapped, kernel_runs: false };
     finder.open(wanted).map(Arc::new).map_err(|why| anyhow!("{path}: {why}"))

@@ -5,13 +5,19 @@ mod diff;
 mod export;
 mod filter;
 mod finished;
+mod id_paths;
 mod interactive;
+mod kernel_files;
 mod lines;
+mod listed;
+mod pack;
 mod page;
 mod recording;
 pub mod run_time;
+mod servers;
 mod sources;
 pub mod symbols;
+mod unpacked;
 mod waits;
 
 use crate::cli::Global;
@@ -42,6 +48,7 @@ enum Verb {
     Timeline(waits::TimelineArgs),
     Diff(diff::DiffArgs),
     Export(export::ExportArgs),
+    Archive(pack::ArchiveArgs),
 }
 
 /// Shows a recording that was just made: on the terminal, or, without one, what weighs most.
@@ -61,6 +68,13 @@ pub fn kinds_of_rows() -> Vec<viewer::ByName> {
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    unpacked::be_quiet(global.quiet);
+    let done = verb(args, global);
+    unpacked::remove_all();
+    done
+}
+
+fn verb(args: Args, global: &Global) -> anyhow::Result<u8> {
     match args.verb {
         None if args.finished.interactive => interactive::run_of(&args.finished.path, global),
         None => finished::run(args.finished),
@@ -73,5 +87,6 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Verb::Timeline(args)) => waits::timeline(&args, global),
         Some(Verb::Diff(args)) => diff::run(&args, global),
         Some(Verb::Export(args)) => export::run(&args, global),
+        Some(Verb::Archive(args)) => pack::run(&args, global),
     }
 }

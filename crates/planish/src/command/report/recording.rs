@@ -2,14 +2,16 @@
 
 use super::filter::{FilterArgs, Seconds};
 use super::run_time::Maps;
-use super::symbols::{Finder, Symbols};
+use super::symbols::{Finder, Symbols, Used};
+use super::unpacked;
 use crate::cli::{Choice, Global};
 use crate::command::percent::percent_of_all;
 use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
 use calltrees::rows::By;
-use calltrees::{Blocks, KernelSymbols, Options, Recorded, Session, times};
+use calltrees::{Blocks, Options, Recorded, Session, times};
+use image::{BuildId, DebugSearch};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
@@ -116,13 +118,40 @@ impl Detail {
     }
 }
 
-/// Opens a recording.
+/// The files that named a recording's functions.
+#[derive(Debug)]
+pub struct Files {
+    /// Programs, libraries, and what was opened for the kernel.
+    pub used: Vec<Used>,
+    /// Where their debug files are looked for.
+    pub debug: DebugSearch,
+    /// Maps of code made at run time.
+    pub maps: Vec<PathBuf>,
+    /// The build ID of the recorded kernel.
+    pub kernel_id: Option<BuildId>,
+    /// The list of its symbols.
+    pub kernel_list: Option<PathBuf>,
+}
+
+/// Opens a recording; an archive's is unpacked.
 pub fn open(path: &Path) -> anyhow::Result<Input> {
     Ok(if path.as_os_str() == "-" {
         let stdin = std::io::stdin().lock();
         Input::from_pipe(beside::given::Bounded::new(stdin, STREAM_BYTES))?
     } else {
-        Input::open(path)?
+        match unpacked::archive(path)? {
+            Some(archive) => {
+                let recording = archive.recording().ok_or_else(|| {
+                    anyhow::anyhow!(
+                        "{}: it holds symbols but no recording; give it to --symbols, and name \
+                         the recording",
+                        path.display()
+                    )
+                })?;
+                Input::open(&recording)?
+            }
+            None => Input::open(path)?,
+        }
     })
 }
 
@@ -185,13 +214,24 @@ impl Part {
         detail: Detail,
         global: &Global,
     ) -> anyhow::Result<Recorded> {
-        let mut recorded =
-            self.read_then(path, input, detail, global, |recorded, _, _| recorded)?;
+        Ok(self.read_with_files(path, input, detail, global)?.0)
+    }
+
+    /// Reads a recording that is already open, and tells from which files its names are.
+    pub fn read_with_files(
+        &self,
+        path: &Path,
+        input: &Input,
+        detail: Detail,
+        global: &Global,
+    ) -> anyhow::Result<(Recorded, Files)> {
+        let (mut recorded, files) =
+            self.visit(path, input, detail, global, |recorded, _, _| recorded)?;
         self.filter
             .narrow(&mut recorded)
             .map_err(anyhow::Error::msg)
             .with_context(|| path.display().to_string())?;
-        Ok(recorded)
+        Ok((recorded, files))
     }
 
     /// As [`Part::read`], before the samples are left out that only names tell; `then` may go over
@@ -204,11 +244,21 @@ impl Part {
         global: &Global,
         then: impl FnOnce(Recorded, &Session<'_>, &dyn Fn(u64)) -> R,
     ) -> anyhow::Result<R> {
-        let finder = Finder::new(&self.symbols, input);
-        let maps = Maps::new(&self.symbols, path);
-        // Without the right to read it, or on another system, kernel frames stay addresses.
-        let kernel = std::fs::read_to_string("/proc/kallsyms").ok();
-        let kernel = kernel.map(|text| KernelSymbols::parse(&text));
+        Ok(self.visit(path, input, detail, global, then)?.0)
+    }
+
+    fn visit<R>(
+        &self,
+        path: &Path,
+        input: &Input,
+        detail: Detail,
+        global: &Global,
+        then: impl FnOnce(Recorded, &Session<'_>, &dyn Fn(u64)) -> R,
+    ) -> anyhow::Result<(R, Files)> {
+        let lines = self.inlined || detail.inlined || detail.lines;
+        let finder = Finder::new(&self.symbols, path, input, global.quiet)?.wanting_lines(lines);
+        let maps = Maps::new(finder.asked(), self.symbols.sysroot.as_deref(), path);
+        let kernels = finder.kernels();
         let passes = 1 + u64::from(detail.again);
         let bytes = input.data_bytes().saturating_mul(passes);
         let bar = progress::Bytes::new("report", bytes, global.quiet);
@@ -223,9 +273,8 @@ impl Part {
             open: &|wanted| finder.open(wanted).map(Arc::new),
             map: &|pid| maps.open(pid),
             dump: &|pid, path| maps.dump(pid, path),
-            kernel: kernel.as_ref(),
-            inlined: Some(finder.debug())
-                .filter(|_| self.inlined || detail.inlined || detail.lines),
+            kernels: &kernels,
+            inlined: Some(finder.debug()).filter(|_| lines),
             lines: detail.lines,
             addresses: detail.addresses,
             branch_callers: self.call_graph == Some(Callers::BranchStack),
@@ -233,9 +282,17 @@ impl Part {
             blocks,
             progress: &|bytes| bar.add(bytes),
         };
-        Ok(calltrees::read_then(path, input, &options, |recorded, session| {
+        let told = calltrees::read_then(path, input, &options, |recorded, session| {
             then(recorded, session, &|bytes| bar.add(bytes))
-        })?)
+        })?;
+        let files = Files {
+            used: finder.used(),
+            debug: finder.debug().clone(),
+            maps: maps.used(),
+            kernel_id: finder.kernel_id(),
+            kernel_list: finder.kernel_list(),
+        };
+        Ok((told, files))
     }
 }
 

@@ -1,10 +1,9 @@
 //! Code without a file: the maps and dumps that programs write of the code they make, and the vdso.
 
-use super::symbols::Symbols;
 use beside::given;
 use calltrees::{JitDump, PerfMap};
 use image::{BuildId, Image};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
@@ -26,14 +25,21 @@ pub struct Maps {
     /// The user who made the recording.
     recorder: Option<u32>,
     left: Cell<u64>,
+    used: RefCell<Vec<PathBuf>>,
 }
 
 impl Maps {
-    /// Of the recording `input`; the directories are the user's, looked into first.
-    pub fn new(asked: &Symbols, input: &Path) -> Maps {
+    /// Of the recording `input`; `directories` are the user's, looked into first, `sysroot` is the
+    /// root of the recorded machine.
+    pub fn new(directories: &[PathBuf], sysroot: Option<&Path>, input: &Path) -> Maps {
         let recorder = std::fs::metadata(input).ok().map(|metadata| metadata.uid());
-        let left = Cell::new(ALL_MAPS);
-        Maps { directories: asked.symbols.clone(), sysroot: asked.sysroot.clone(), recorder, left }
+        Maps {
+            directories: directories.to_vec(),
+            sysroot: sysroot.map(Path::to_owned),
+            recorder,
+            left: Cell::new(ALL_MAPS),
+            used: RefCell::default(),
+        }
     }
 
     /// The dump of a process, which it mapped from `recorded` if the recording says so; none if it
@@ -61,7 +67,10 @@ impl Maps {
             match read {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Some(Err(format!("{}: {error}", path.display()))),
-                Ok(dump) => return Some(Ok(dump)),
+                Ok(dump) => {
+                    self.used.borrow_mut().push(path);
+                    return Some(Ok(dump));
+                }
             }
         }
         let gone = |path: &Path| format!("{}: it is gone (--symbols DIR)", path.display());
@@ -75,6 +84,11 @@ impl Maps {
         }
     }
 
+    /// The maps and dumps that were read.
+    pub fn used(&self) -> Vec<PathBuf> {
+        self.used.borrow().clone()
+    }
+
     /// The map of a process; none if it wrote none.
     pub fn open(&self, pid: i32) -> Option<Result<PerfMap, String>> {
         let name = format!("perf-{pid}.map");
@@ -86,6 +100,7 @@ impl Maps {
             match Maps::read(&path, recorder, most) {
                 Ok(text) => {
                     self.left.set(self.left.get().saturating_sub(text.len() as u64));
+                    self.used.borrow_mut().push(path);
                     return Some(Ok(PerfMap::parse(text)));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

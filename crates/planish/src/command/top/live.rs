@@ -155,7 +155,7 @@ type Key = (String, Option<Vec<u8>>);
 #[derive(Default)]
 struct Naming {
     images: Mutex<HashMap<Key, Result<Arc<Image>, String>>>,
-    kernel: Option<KernelSymbols>,
+    kernels: Option<Vec<KernelSymbols>>,
 }
 
 impl Naming {
@@ -163,12 +163,9 @@ impl Naming {
     fn named(&mut self, recording: &[u8], processes: &[i32]) -> anyhow::Result<Recorded> {
         let input = Input::from_bytes(recording)?;
         let path = Path::new("the last samples");
-        let finder = Finder::new(&Symbols::default(), &input);
-        let maps = Maps::new(&[], path);
-        let kernel = self.kernel.get_or_insert_with(|| {
-            // Without the right to read it, kernel frames stay addresses.
-            KernelSymbols::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default())
-        });
+        let finder = Finder::new(&Symbols::default(), path, &input, true)?;
+        let maps = Maps::new(&[], None, path);
+        let kernels = self.kernels.get_or_insert_with(|| finder.kernels());
         let images = &self.images;
         let open = |wanted: Wanted<'_>| {
             let key = (wanted.file.path.clone(), wanted.file.build_id.clone());
@@ -190,10 +187,12 @@ impl Naming {
             threads: 1,
             open: &open,
             map: &|pid| maps.open(pid),
-            kernel: Some(kernel),
+            dump: &|pid, path| maps.dump(pid, path),
+            kernels,
             inlined: None,
             lines: false,
             addresses: false,
+            branch_callers: false,
             keep: &|_| true,
             blocks: None,
             progress: &|_| (),
