@@ -13,7 +13,7 @@ pub use difference::{Side, difference_page};
 use super::Selected;
 use super::lines::{FunctionLines, LinesView};
 use crate::compare::markup::Markup;
-use crate::page::{Frame, whole};
+use crate::page::{Frame, inert, whole};
 use calltrees::Blocks;
 use content::{Content, content, shortened};
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub fn page(selected: &Selected<'_>, origin: &Origin, extra: &Extra<'_>) -> Stri
     for lines in &extra.lines {
         let Some(&position) = data.content.listed.get(&lines.function) else { continue };
         if let Some(view) = lines.view(position, left) {
-            left = left.saturating_sub(json(&view).len() + 1);
+            left = left.saturating_sub(inert(&json(&view)).len() + 1);
             data.lines.push(view);
         }
     }
