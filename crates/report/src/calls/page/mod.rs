@@ -39,7 +39,7 @@ pub const LARGEST_PAGE: usize = 5_000_000;
 /// Characters of a fact about the recording, and notes, at most.
 const LONGEST_FACT: usize = 2000;
 /// More bytes than are said about what of a view has no room.
-const SAID: usize = 5000;
+const SAID: usize = 7000;
 /// Source lines and instructions may take one in so many of the page's bytes.
 const LINES_PART: usize = 4;
 
