@@ -55,5 +55,5 @@ pub use plan::{Named, Plan, PlanOptions, plan};
 pub use report::{Account, BuildReport, Observed, Unusable, Unused};
 pub use rules::{BuildOptions, Modules, Rules, Sections};
 pub use stale::{Share, StaleReport, carry_over};
-pub use straightened::{Straightened, Turned};
+pub use straightened::{FunctionTurned, Straightened, Turned};
 pub use successors::{Way, ways};

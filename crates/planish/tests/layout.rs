@@ -147,6 +147,12 @@ fn a_program_is_laid_out_rebuilt_and_found_to_be_so() {
             number(&summary["after"]["taken"]) < number(&summary["before"]["taken"]),
             "{summary}"
         );
+        // What is straightened was taken before, by the same rules.
+        let (straightened, bent) =
+            (&summary["turned"]["to_fall_through"][1], &summary["turned"]["to_taken"][1]);
+        let (taken, fell) = (&summary["before"]["taken"], &summary["before"]["fall_throughs"]);
+        assert!(number(straightened) > 0 && number(straightened) <= number(taken), "{summary}");
+        assert!(number(bent) <= number(fell), "{summary}");
         for (_, book) in
             summary["books"].as_array().unwrap().iter().map(|pair| (&pair[0], &pair[1]))
         {

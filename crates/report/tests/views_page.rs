@@ -15,8 +15,8 @@ use chromium::{Browser, ENTER, ESCAPE, RIGHT, said, strings, typed};
 use report::calls::diff::{self, Asked, Unit};
 use report::calls::{Extra, Origin, Selected, difference_page, page};
 use report::layout::{
-    FunctionView, HeatView, LayoutSummary, LayoutView, PageView, Turned, TurnedLine, VerifyResult,
-    Worth,
+    FunctionView, HeatView, LayoutSummary, LayoutView, PageView, Turned, TurnedFunction,
+    TurnedLine, VerifyResult, Worth,
 };
 use report::{Build, LaidOut, Matched, Optimization, Profile, Program, ReportMachine, Stage};
 use serde_json::json;
@@ -341,6 +341,11 @@ fn shows_a_run(browser: &Browser) {
             to_fall_through: (12, 900_000),
             to_taken: (1, 7),
             lines: (1..9).map(line).collect(),
+            functions: vec![TurnedFunction {
+                name: HOSTILE.into(),
+                share: 0.625,
+                taken: Some((2_000_000, 900_000)),
+            }],
         }),
         ..LayoutSummary::default()
     };
@@ -373,7 +378,8 @@ fn shows_a_run(browser: &Browser) {
     assert_harmless(browser, &text);
     let body = browser.run("return document.body.innerText");
     let body = body.as_str().unwrap();
-    for expected in ["pages of 4 KiB touched", "120", "Straightened branches", "12 jumps", "18,000"]
+    for expected in
+        ["pages of 4 KiB touched", "120", "Straightened branches", "12 jumps", "18,000", "62.5 %"]
     {
         assert!(body.contains(expected), "{expected}");
     }

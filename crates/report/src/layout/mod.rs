@@ -54,6 +54,21 @@ pub struct Turned {
     pub to_taken: (u64, u64),
     /// The most executed of those that fall through now.
     pub lines: Vec<TurnedLine>,
+    /// The functions that executed most.
+    #[serde(default)]
+    pub functions: Vec<TurnedFunction>,
+}
+
+/// Where a function stands before and after a layout.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TurnedFunction {
+    /// Its linkage name.
+    pub name: String,
+    /// The share of its code in all executed bytes, 0 to 1.
+    pub share: f64,
+    /// Executions of its jumps that were taken branches as recorded, and as laid out; none where it
+    /// has clones.
+    pub taken: Option<(u64, u64)>,
 }
 
 /// A source line whose branch falls through now.

@@ -1,6 +1,6 @@
 //! How does a plan of a layout become the plain value that is told?
 
-use super::{Book, LayoutSummary, Turned, TurnedLine, VERSION, Worth};
+use super::{Book, LayoutSummary, Turned, TurnedFunction, TurnedLine, VERSION, Worth};
 use crate::{Evidence, counted};
 use image::Image;
 use layout::{Account, Observed, Plan, Totals, Unused};
@@ -62,17 +62,23 @@ const MOST_LINES: usize = 50;
 
 fn turned(plan: &Plan) -> Turned {
     let found = plan.turned(MOST_LINES);
-    let line = |one: &layout::Straightened| {
-        let function = plan.cfg.function(one.function);
-        let name = function.and_then(|function| function.names.first());
-        TurnedLine {
-            function: name.cloned().unwrap_or_default(),
-            file: one.place.as_ref().map(|(file, _)| file.clone()),
-            line: one.place.as_ref().map_or(0, |(_, line)| *line),
-            executions: one.executions,
-        }
+    let name = |index: layout::FunctionIndex| {
+        let function = plan.cfg.function(index);
+        function.and_then(|function| function.names.first()).cloned().unwrap_or_default()
+    };
+    let line = |one: &layout::Straightened| TurnedLine {
+        function: name(one.function),
+        file: one.place.as_ref().map(|(file, _)| file.clone()),
+        line: one.place.as_ref().map_or(0, |(_, line)| *line),
+        executions: one.executions,
+    };
+    let function = |one: &layout::FunctionTurned| TurnedFunction {
+        name: name(one.function),
+        share: one.executed_bytes as f64 / found.executed_bytes.max(1) as f64,
+        taken: one.taken,
     };
     Turned {
+        functions: found.functions.iter().map(function).collect(),
         to_fall_through: found.to_fall_through,
         to_taken: found.to_taken,
         lines: found.straightened.iter().map(line).collect(),

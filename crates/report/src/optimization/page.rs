@@ -276,8 +276,35 @@ fn laid_out(out: &mut Markup, layout: &LaidOut) {
     }
     out.raw("</tbody></table></div></section>");
     if let Some(turned) = &layout.summary.turned {
+        functions(out, turned);
         straightened(out, turned);
     }
+}
+
+/// The functions that executed most, and their taken branches before and after.
+fn functions(out: &mut Markup, turned: &Turned) {
+    if turned.functions.is_empty() {
+        return;
+    }
+    out.raw("<section><h2>Functions before and after</h2>");
+    out.raw(
+        "<p class=\"small\">As recorded in training: the share of the executed code, and \
+         executions of taken branches within the function, in the recorded and in the new \
+         layout.</p>",
+    );
+    table(out, &["executed", "taken before", "taken after", "function"], &[0, 1, 2]);
+    for function in turned.functions.iter().take(MOST_ROWS) {
+        out.raw("<tr>");
+        out.leaf("td", &[("class", &"n")], &pct(function.share));
+        let taken = function.taken.map(|(before, after)| [before, after].map(count));
+        for cell in taken.unwrap_or_default() {
+            out.leaf("td", &[("class", &"n")], &cell);
+        }
+        let name = crate::calls::demangled(&function.name);
+        out.leaf("td", &[("class", &"words")], &short(&name));
+        out.raw("</tr>");
+    }
+    out.raw("</tbody></table></div></section>");
 }
 
 /// Source lines whose branches fall through now.

@@ -106,7 +106,9 @@ impl FunctionLines<'_> {
             before = place.filter(|_| line.inlined.is_none());
             view.lines.push(self.line_view(line));
         }
-        let size = |view: &LinesView| serde_json::to_string(view).map_or(usize::MAX, |t| t.len());
+        // As it stands in the page, where what markup begins with is longer.
+        let written = |text: String| crate::page::inert(&text).len();
+        let size = |view: &LinesView| serde_json::to_string(view).map_or(usize::MAX, written);
         if size(&view) > room {
             view.lines
                 .iter_mut()

@@ -3,7 +3,7 @@
 
 use super::content::{content, shortened};
 use super::view::{Part, Space, View};
-use super::{Data, LARGEST_PAGE, Origin, SCRIPT, STYLE, facts, json};
+use super::{Data, LARGEST_PAGE, Origin, SAID, SCRIPT, STYLE, facts, json};
 use crate::calls::diff::{self, Diff, Unit};
 use crate::compare::markup::Markup;
 use crate::page::{Frame, whole};
@@ -50,7 +50,7 @@ pub fn difference_page(found: &Diff, old: &Side<'_>, new: &Side<'_>) -> String {
     let title = format!("planish report diff: {}", shortened(&found.event, 200).0);
     let frame = Frame { title: &title, style: STYLE, script: SCRIPT };
     let empty = markup(found, old, new, &data);
-    let fixed = whole(frame, empty, Some(&json(&data))).len() + 1000;
+    let fixed = whole(frame, empty, Some(&json(&data))).len() + SAID * views.len();
     let room = LARGEST_PAGE.saturating_sub(fixed);
     data.content = content(&space, &views, 0, room - room / ROWS_PART);
     data.difference = Some(rows(found, &known, &data.content.listed, room / ROWS_PART));

@@ -13,7 +13,7 @@ pub use difference::{Side, difference_page};
 use super::Selected;
 use super::lines::{FunctionLines, LinesView};
 use crate::compare::markup::Markup;
-use crate::page::{Frame, whole};
+use crate::page::{Frame, inert, whole};
 use calltrees::Blocks;
 use content::{Content, content, shortened};
 use serde::Serialize;
@@ -38,6 +38,8 @@ pub const LARGEST_PAGE: usize = 5_000_000;
 
 /// Characters of a fact about the recording, and notes, at most.
 const LONGEST_FACT: usize = 2000;
+/// More bytes than are said about what of a view has no room.
+const SAID: usize = 7000;
 /// Source lines and instructions may take one in so many of the page's bytes.
 const LINES_PART: usize = 4;
 
@@ -98,8 +100,7 @@ pub fn page(selected: &Selected<'_>, origin: &Origin, extra: &Extra<'_>) -> Stri
         shortened(&origin.recording, 200).0
     );
     let frame = Frame { title: &title, style: STYLE, script: SCRIPT };
-    // What is said about the data itself takes less than the last thousand.
-    let fixed = whole(frame, empty, Some(&json(&data))).len() + 1000;
+    let fixed = whole(frame, empty, Some(&json(&data))).len() + SAID * (1 + views.len());
     let room = LARGEST_PAGE.saturating_sub(fixed);
     let of_lines = if extra.lines.is_empty() { 0 } else { room / LINES_PART };
     let blocks = extra.blocks.map_or(0, |blocks| blocks.count());
@@ -108,7 +109,7 @@ pub fn page(selected: &Selected<'_>, origin: &Origin, extra: &Extra<'_>) -> Stri
     for lines in &extra.lines {
         let Some(&position) = data.content.listed.get(&lines.function) else { continue };
         if let Some(view) = lines.view(position, left) {
-            left = left.saturating_sub(json(&view).len() + 1);
+            left = left.saturating_sub(inert(&json(&view)).len() + 1);
             data.lines.push(view);
         }
     }
