@@ -78,7 +78,7 @@ impl<'f> Files<'f> {
 
     /// The image of a file that was opened before.
     pub(crate) fn opened(&self, file: FileId) -> Option<&Image> {
-        self.images.get(file.0 as usize)?.get()?.as_ref().ok()
+        self.images.get(file.0 as usize)?.get()?.as_deref().ok()
     }
 
     /// Where an address lies in the file that is mapped there.

@@ -122,7 +122,7 @@ impl<'f> Places<'f> {
     pub(crate) fn kind(&self, place: PlaceId) -> Kind {
         match self.spots.get(place.index()) {
             Some(Spot::Code(_) | Spot::Unmapped(_)) => Kind::User,
-            Some(Spot::Made(..)) => Kind::Made,
+            Some(Spot::Made(..) | Spot::Dumped(..)) => Kind::Made,
             Some(Spot::Kernel(_)) => Kind::Kernel,
             Some(Spot::Elsewhere(_)) => Kind::Elsewhere,
             Some(Spot::Missing | Spot::NoSample) | None => Kind::Nobody,

@@ -12,7 +12,7 @@ use calltrees::{
     Thread, Weight,
 };
 use chromium::{Browser, ENTER, ESCAPE, RIGHT, said, strings, typed};
-use report::calls::diff::{self, Asked, Unit};
+use report::calls::diff::{self, Asked, Rows, Unit};
 use report::calls::{Extra, Origin, Selected, difference_page, page};
 use report::layout::{
     FunctionView, HeatView, LayoutSummary, LayoutView, PageView, Turned, TurnedFunction,
@@ -262,7 +262,14 @@ fn shows_a_difference(browser: &Browser) {
     let (old, new) =
         (recorded(["main", HOSTILE, "run"], 40), recorded(["main", HOSTILE, "run.llvm.77"], 60));
     let unit = |recorded| Unit { recorded, event: 0 };
-    let asked = Asked { by: By::Function, total: false, percent: 0.5, margin: 1.0, limit: 0 };
+    let asked = Asked {
+        by: Rows::Of(By::Function),
+        total: false,
+        inlined: false,
+        percent: 0.5,
+        margin: 1.0,
+        limit: 0,
+    };
     let found = diff::diff(&[unit(&old)], &[unit(&new)], asked).unwrap();
     let text = difference_page(&found, &[(unit(&old), origin())], &[(unit(&new), origin())]);
     browser.open(&text);

@@ -133,7 +133,7 @@ fn markup(found: &Diff, old: &Side<'_>, new: &Side<'_>, data: &Data) -> Markup {
     let mut notes = Vec::new();
     for (unit, origin) in old.iter().chain(new) {
         let own = crate::calls::losses(unit.recorded);
-        let unnamed = crate::calls::unnamed(unit.recorded, unit.event, "samples");
+        let unnamed = crate::calls::libraries::unnamed(unit.recorded, unit.event, "samples");
         let of = shortened(&origin.recording, 100).0;
         notes.extend(own.into_iter().chain(unnamed).take(20).map(|note| format!("{of}: {note}")));
     }

@@ -2,7 +2,8 @@
 
 use super::content::{Content, shortened};
 use super::{LONGEST_FACT, Origin};
-use crate::calls::{Selected, losses, unnamed};
+use crate::calls::libraries::unnamed;
+use crate::calls::{Selected, losses};
 use crate::compare::markup::Markup;
 use calltrees::Recorded;
 

@@ -123,7 +123,9 @@ mod tests {
     fn few_samples_stay_as_they_are() {
         let mut samples = Samples::new(100);
         let one = |time| Held { time, thread: 0, stack: 0, count: 1, period: 1 };
-        [5, 3, 4].map(|time| samples.add(one(time)));
+        for time in [5, 3, 4] {
+            samples.add(one(time));
+        }
         let (held, slot) = samples.finish();
         assert_eq!((held.len(), slot), (3, 0));
         assert_eq!(held.first().map(|sample| sample.time), Some(3));
