@@ -12,6 +12,9 @@ const SOURCE: &str = r"
 #include <stdlib.h>
 #define WORK(name, rounds) __attribute__((noinline)) void name(void) \
 	{ volatile long sum = 0; for (long i = 0; i < (rounds); i++) sum += i; }
+#ifndef ROUNDS
+#define ROUNDS 3000
+#endif
 #ifndef SECOND
 #define SECOND __attribute__((noinline))
 #endif
@@ -22,7 +25,7 @@ WORK(third, 20000)
 WORK(grown, GROWN)
 int main(void)
 {
-	for (int i = 0; i < 3000; i++) { first(); second(); third(); grown(); }
+	for (int i = 0; i < ROUNDS; i++) { first(); second(); third(); grown(); }
 	return 0;
 }
 ";
@@ -119,8 +122,8 @@ fn what_only_moved_into_its_caller_did_not_move() {
 #[test]
 fn a_call_path_is_named_and_a_recording_within_itself_names_none() {
     let dir = tempfile::tempdir().unwrap();
-    built(dir.path(), "before", 10_000);
-    built(dir.path(), "after", 40_000);
+    built_with(dir.path(), "before", &["-DGROWN=10000", "-DROUNDS=9000"]);
+    built_with(dir.path(), "after", &["-DGROWN=40000", "-DROUNDS=9000"]);
     for (program, recording) in [("before", "one.data"), ("after", "two.data")] {
         let words = ["record", "-g", "-e", "cpu-clock:u", "-o", recording, "--"];
         let program = format!("./{program}");

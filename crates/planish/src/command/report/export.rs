@@ -134,7 +134,8 @@ fn to(
             let mut out = BufWriter::with_capacity(1 << 16, out);
             fill(&mut out)?;
             Ok(out.flush()?)
-        }),
+        })
+        .with_context(|| path.display().to_string()),
         None => {
             let mut out = BufWriter::with_capacity(1 << 16, output::raw());
             fill(&mut out)?;

@@ -183,7 +183,8 @@ fn of_weights(
     // takes in each row with the share asked for on one side.
     let mean = statistics::mean;
     rows.retain(|(_, old, new)| 100.0 * (mean(old) + mean(new)) >= asked.percent);
-    let usual = usual(&rows);
+    // Kinds of waits and their call paths are not beside each other, and share one whole.
+    let usual = if asked.by == Rows::Wait { 1.0 } else { usual(&rows) };
     let against = |key: &Key, of_old: &[f64], of_new: &[f64], times: f64| match blocks {
         None => {
             let expected: Vec<f64> = of_old.iter().map(|share| times * share).collect();
