@@ -58,7 +58,7 @@ fn recording(directory: &Path) {
         encoder.sample(bytes, &values).unwrap();
         time
     };
-    let mut switch = |bytes: &mut Vec<u8>, tid: i32, time: u64, out: bool| {
+    let switch = |bytes: &mut Vec<u8>, tid: i32, time: u64, out: bool| {
         let misc = if out { misc::SWITCH_OUT } else { 0 };
         encoder.other(bytes, kind::SWITCH, misc, &[], &at(tid, time)).unwrap();
     };
@@ -180,9 +180,9 @@ fn the_terminal_is_given_back_however_it_ends() {
 fn what_is_no_terminal_is_refused_before_anything_is_read() {
     let dir = tempfile::tempdir().unwrap();
     recording(dir.path());
-    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(dir.path()).args(["report", "-i"]).stdin(Stdio::null());
-    let done = planish.output().unwrap();
+    let mut without = Command::new(env!("CARGO_BIN_EXE_planish"));
+    without.current_dir(dir.path()).args(["report", "-i"]).stdin(Stdio::null());
+    let done = without.output().unwrap();
     let told = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!((done.status.code(), done.stdout.len()), (Some(2), 0), "{told}");
     assert!(told.contains("standard output is no terminal"), "{told}");

@@ -1,5 +1,7 @@
 //! A terminal for tests: tmux with one window, keys sent to it, its screen read.
 
+#![allow(dead_code, reason = "not every test needs all of it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
