@@ -221,6 +221,8 @@ impl Viewer {
         let room = screen.width().saturating_sub(at);
         let more = match row.more.as_str() {
             "" => String::new(),
+            // The name needs it all.
+            _ if room < NAME_CELLS => String::new(),
             more => {
                 // What a short name leaves over; of a long one a third.
                 let name = width(&middle(&row.name, room, screen.ascii));
