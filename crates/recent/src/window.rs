@@ -195,7 +195,7 @@ impl Window {
         };
         let mut sums: Vec<(Key<'_>, Weight)> = sums.into_iter().collect();
         // The order of a hash table is no order.
-        sums.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        sums.sort_unstable_by_key(|(key, _)| *key);
         Recorded {
             events: self.events.clone(),
             threads: self.threads.clone(),

@@ -68,7 +68,7 @@ impl<'s, 'e> Script<'s, 'e> {
         }
         if let Some(time) = sample.time {
             let (seconds, micros) = (time / 1_000_000_000, time % 1_000_000_000 / 1000);
-            write!(out, "{:>12}: ", format_args!("{seconds:>5}.{micros:06}"))?;
+            write!(out, "{seconds:>5}.{micros:06}: ")?;
         }
         let event = self.events.get(sample.event as usize).map_or("", String::as_str);
         write!(out, "{:>10} {event:>width$}: ", sample.period, width = self.width)?;
