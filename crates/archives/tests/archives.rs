@@ -4,7 +4,6 @@
 
 use archives::{Error, Packing, Skipped, Writer, read};
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 

@@ -118,13 +118,13 @@ mod tests {
                     let holds = |claim: &&Claim| {
                         claim.since <= time && (claim.start..claim.end).contains(&address)
                     };
-                    let wanted = claims.iter().filter(holds).next_back().copied();
+                    let wanted = claims.iter().rfind(holds).copied();
                     prop_assert_eq!(owners.at(address, Some(time)), wanted, "{} {}", address, time);
                 }
                 let holds = |claim: &&Claim| {
                     claim.owner.is_some() && (claim.start..claim.end).contains(&address)
                 };
-                let wanted = claims.iter().filter(holds).next_back().copied();
+                let wanted = claims.iter().rfind(holds).copied();
                 prop_assert_eq!(owners.at(address, None), wanted, "{}", address);
             }
         }

@@ -197,7 +197,7 @@ fn unreturned_calls_of_all_branches_are_the_callers_if_asked_for() {
     assert!(shares(dir.path(), &[]).get("main").is_none_or(|found| found.1 < 40.0));
     let found = shares(dir.path(), &["--call-graph", "branch-stack"]);
     for name in ["first", "second", "main"] {
-        assert!(found[name].1 > 85.0, "{name}: {found:?}");
+        assert!(found[name].1 > 70.0, "{name}: {found:?}");
     }
     let folded = planish(
         dir.path(),

@@ -157,7 +157,7 @@ impl Viewer {
             Err(why) => Fetched::Refused(function, why),
         };
         self.make();
-        self.to_hottest();
+        self.select_hottest();
     }
 
     /// The part of the recording that was asked for, or why there is none.
@@ -248,7 +248,7 @@ impl Viewer {
     }
 
     /// Selects the hottest line, of the lines of a function.
-    fn to_hottest(&mut self) {
+    fn select_hottest(&mut self) {
         let rows = self.table.rows.iter().enumerate().filter(|(_, row)| row.depth == 0);
         // The first of several.
         let hottest = rows.rev().max_by(|(_, one), (_, other)| one.heat.total_cmp(&other.heat));

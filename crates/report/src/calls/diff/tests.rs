@@ -55,7 +55,7 @@ fn recording(random: &mut Random, noise: Noise, samples: u32, planted: f64) -> W
         for (number, state) in state.iter_mut().enumerate() {
             let fresh = (1.0 - noise.stays * noise.stays).sqrt() * normal(random);
             *state = noise.stays * *state + fresh;
-            let phase = match noise.phases && (number % 2 == 0) == early {
+            let phase = match noise.phases && (number.is_multiple_of(2)) == early {
                 true => 0.3,
                 false => 1.0,
             };
@@ -209,7 +209,7 @@ fn with_paths(random: &mut Random, samples: u32, planted: Planted) -> Recorded {
     // Path n goes through function n / 2, and even ones through one more.
     let path = |number: u32| -> Box<[FunctionId]> {
         let own = FunctionId(number / 2);
-        if number % 2 == 0 { [own, FunctionId(0)].into() } else { [own].into() }
+        if number.is_multiple_of(2) { [own, FunctionId(0)].into() } else { [own].into() }
     };
     let mut sums: BTreeMap<(u32, u32, u32), Weight> = BTreeMap::new();
     let mut add = |event, number, block, period| {
@@ -310,8 +310,7 @@ fn programs_with_nothing_in_common_are_said_to_be_so() {
         .names
         .functions()
         .iter()
-        .cloned()
-        .map(|f| Function { name: format!("other{}", f.name), ..f });
+        .map(|f| Function { name: format!("other{}", f.name), ..f.clone() });
     let names = Names::of(other.collect(), one.names.libraries().to_vec());
     let other = Recorded { names, ..one.clone() };
     let found = of_recorded(&one, &other, Rows::Stack);
