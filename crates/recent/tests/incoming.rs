@@ -54,7 +54,7 @@ fn named(recording: &[u8]) -> Recorded {
         threads: 1,
         open: &|_| Err("not here".to_owned()),
         map: &|_| None,
-        dump: &|_| None,
+        dump: &|_, _| None,
         kernels: &[],
         inlined: None,
         lines: false,
