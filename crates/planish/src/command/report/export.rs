@@ -1,6 +1,6 @@
 //! `planish report export`.
 
-use super::recording::{Detail, Recording, open, origin};
+use super::recording::{Detail, Part, open, origin};
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context as _, bail};
@@ -15,8 +15,11 @@ use std::path::{Path, PathBuf};
 /// The formats, and what each holds, stand in docs/reference/report-export.md.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
+    /// The recording: a file, the directory form, or `-` for the pipe form on standard input
+    #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
+    input: PathBuf,
     #[command(flatten)]
-    recording: Recording,
+    part: Part,
     /// The format
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: To,
@@ -43,7 +46,7 @@ enum To {
 
 /// Runs `planish report export`.
 pub fn run(args: &ExportArgs, global: &Global) -> anyhow::Result<u8> {
-    let path = args.recording.input.as_path();
+    let path = args.input.as_path();
     output::refuse_inputs(args.output.as_deref(), [path])?;
     if args.output.is_none() && args.to == To::Pprof && std::io::stdout().is_terminal() {
         bail!("a terminal shows no compressed bytes: name a file with -o");
@@ -51,7 +54,7 @@ pub fn run(args: &ExportArgs, global: &Global) -> anyhow::Result<u8> {
     let input = open(path)?;
     let product = origin(path, &input).command;
     let product = product.unwrap_or_else(|| path.display().to_string());
-    let part = &args.recording.part;
+    let part = &args.part;
     let detail = Detail { again: matches!(args.to, To::Firefox | To::Script), ..Detail::default() };
     part.read_then(path, &input, detail, global, |recorded, session, progress| {
         let asked = Asked { args, product: &product, progress };
@@ -75,7 +78,7 @@ impl Asked<'_> {
     /// Writes; what is to be said beside it comes back.
     fn write(&self, mut recorded: Recorded, session: &Session<'_>) -> anyhow::Result<Vec<String>> {
         let args = self.args;
-        let filter = &args.recording.part.filter;
+        let filter = &args.part.filter;
         let named = filter.named(&recorded).map_err(anyhow::Error::msg)?;
         let event = tell::event_of(&recorded, args.event.as_deref()).map_err(anyhow::Error::msg)?;
         let is_wait = recorded.events.get(event as usize).is_some_and(|e| e.off_cpu.is_some());

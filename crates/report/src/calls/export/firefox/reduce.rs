@@ -48,13 +48,17 @@ impl Samples {
     /// Doubles the slot until at most half of the room is taken, or nothing more can be merged.
     fn reduce(&mut self) {
         let times = self.held.iter().map(|sample| sample.time);
-        let span = times.clone().max().unwrap_or(0) - times.min().unwrap_or(0);
+        let last = times.clone().max().unwrap_or(0);
+        let span = last - times.min().unwrap_or(0);
+        if self.slot > 0 {
+            self.merge();
+        }
         while self.held.len() > self.most {
             // The first slot is about as wide as one sample in the room that there is.
             let first = span / self.most as u64;
             self.slot = self.slot.saturating_mul(2).max(first).max(1);
             self.merge();
-            if self.slot > span {
+            if self.slot > last {
                 // All of a stack is one: there are that many stacks.
                 self.most = self.held.len().max(self.most);
             }
