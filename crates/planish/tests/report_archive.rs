@@ -45,7 +45,7 @@ fn recorded(dir: &Path) {
     std::fs::write(dir.join("one.c"), function("one")).unwrap();
     std::fs::write(dir.join("two.c"), function("two")).unwrap();
     let main = "long one(long), two(long);\nint main(void) { long s = 0; \
-                for (int i = 0; i < 300; i++) s += one(100000) + two(100000); return s == 1; }\n";
+                for (int i = 0; i < 1000; i++) s += one(100000) + two(100000); return s == 1; }\n";
     std::fs::write(dir.join("main.c"), main).unwrap();
     shell(
         dir,
@@ -58,7 +58,7 @@ fn recorded(dir: &Path) {
          && objcopy --only-keep-debug libone.so debug/.build-id/$(echo $id | cut -c1-2)/$(echo $id | cut -c3-).debug \
          && strip libone.so",
     );
-    done(dir, &[PLANISH, "record", "-g", "-o", "perf.data", "--", "./main"]);
+    done(dir, &[PLANISH, "record", "-g", "-e", "cpu-clock", "-o", "perf.data", "--", "./main"]);
 }
 
 const VIEWS: [&[&str]; 3] = [

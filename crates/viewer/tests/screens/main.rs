@@ -3,12 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use annotate::{Annotated, Instruction, Line, Place};
-use calltrees::rows::By;
-use calltrees::switching::Reason;
-use calltrees::{
-    Event, Function, FunctionId, Known, Ledger, Library, LibraryId, Names, Recorded, Stack, Thread,
-    Weight,
-};
+use calltrees::FunctionId;
 use image::ImageAddr;
 use image::code::InstructionKind;
 use ratatui_core::backend::TestBackend;
@@ -18,7 +13,7 @@ use std::collections::BTreeMap;
 use viewer::{Ask, Key, Lines, Setup, View, Viewer};
 mod shown;
 
-use shown::{HASH, MAIN, PARSE, POLL, Shown, function, recorded, setup, weight};
+use shown::{HASH, MAIN, PLAIN, Shown, recorded, setup, weight};
 
 #[test]
 fn the_first_screen_says_what_weighs_most() {
