@@ -12,7 +12,7 @@ use crate::naming::{PlaceId, Places};
 use crate::perf_map::MapOpener;
 use crate::session::Session;
 use crate::sideband::{self, ThreadNames};
-use crate::switching::{self, Reason, Switching};
+use crate::switching::{self, Reason, Running, Switching, Wakes};
 use crate::times::Blocks;
 use crate::unwinding::Frames;
 use crate::workers::{self, Counted, Shared};
@@ -42,6 +42,9 @@ pub struct Options<'o> {
     pub lines: bool,
     /// Whether stacks are told apart by the address that was sampled ([`Stack::at`]).
     pub addresses: bool,
+    /// Whether a sample of time weighs only its share of the run's length: as many threads as ran at
+    /// once share it. Needs records of context switches.
+    pub latency: bool,
     /// Whether the branch stack of a sample without callers tells them.
     pub branch_callers: bool,
     /// Which samples count.
@@ -204,9 +207,15 @@ pub fn read_then<R>(
     let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();
     let at_switches = events.iter().map(|event| event.is_switches).collect();
     let sampled = events.len();
-    if switching.is_some() {
-        events.extend(Reason::ALL.map(Event::off_cpu));
+    if let Some(switching) = &switching {
+        let told = |reason: &Reason| *reason != Reason::RunQueue || switching.has_wakes;
+        events.extend(Reason::ALL.into_iter().filter(told).map(Event::off_cpu));
     }
+    let running = match (options.latency, &switching) {
+        (false, _) => None,
+        (true, Some(switching)) => Some(Running::of(switching, input.attrs())),
+        (true, None) => return Err(Error::NoSwitches { path: path.to_owned() }),
+    };
     let shared = Shared {
         input,
         timeline: &timeline,
@@ -220,6 +229,8 @@ pub fn read_then<R>(
         branch_callers: options.branch_callers,
         keep: options.keep,
         at_switches,
+        wakes: Wakes::of(input.attrs(), input.features()),
+        running,
         blocks: options.blocks,
     };
     let counted = workers::count(&shared, switching.as_ref(), options.threads, options.progress)

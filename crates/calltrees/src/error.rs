@@ -13,6 +13,16 @@ pub enum Error {
         /// What is wrong with it.
         source: perfdata::Error,
     },
+    /// How many threads ran at once is not known.
+    #[error(
+        "{}: --latency needs to know how many threads ran at once: expected records of context \
+         switches; record with `planish record --switch-events`",
+        path.display()
+    )]
+    NoSwitches {
+        /// The recording.
+        path: PathBuf,
+    },
     /// There is nothing to sum up.
     #[error(
         "{}: there is no sample in it: expected records of the kind sample; record with `planish \

@@ -8,6 +8,7 @@ const SOFTWARE: u32 = 1;
 const CLOCKS: [u64; 2] = [0, 1];
 const SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
+const PAGE_FAULTS: u64 = 2;
 
 /// An event of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Event {
         }
     }
 
-    /// The waits for one of the two reasons.
+    /// The waits for one of the reasons.
     pub(crate) fn off_cpu(reason: Reason) -> Event {
         Event {
             name: reason.event().to_owned(),
@@ -59,6 +60,19 @@ impl Event {
 /// Whether an event counts nanoseconds.
 pub(crate) fn is_clock(attr: &EventAttr) -> bool {
     attr.kind == SOFTWARE && CLOCKS.contains(&attr.config)
+}
+
+/// Whether the weights of an event grow with time: nanoseconds or cycles.
+pub(crate) fn is_time(attr: &EventAttr) -> bool {
+    const HARDWARE: u32 = 0;
+    /// Cycles, and cycles of a reference clock.
+    const CYCLES: [u64; 2] = [0, 9];
+    is_clock(attr) || attr.kind == HARDWARE && CYCLES.contains(&attr.config)
+}
+
+/// Whether an event is taken at page faults, of either kind.
+pub(crate) fn is_page_faults(attr: &EventAttr) -> bool {
+    attr.kind == SOFTWARE && attr.config == PAGE_FAULTS
 }
 
 /// Whether an event is taken at each context switch.

@@ -50,6 +50,8 @@ pub struct Timed<'s> {
     pub frames: &'s [Frame],
     /// The wait that it began.
     pub wait: Option<&'s Interval>,
+    /// The wait of another thread that it ended.
+    pub woke: Option<&'s Interval>,
 }
 
 /// A distinct stack of a thread, by places of code.
@@ -221,8 +223,11 @@ impl<E> Walk<'_, '_, E> {
         let shared = self.session.shared;
         self.find_frames(who, shared.timeline.version(who.pid, who.version));
         let switching = self.recorded.switching.as_ref();
-        let switching = switching.filter(|_| shared.is_switch(&sample));
-        let wait = switching.and_then(|all| all.began_with(sample.tid, sample.time?));
+        let began = switching.filter(|_| shared.is_switch(&sample));
+        let wait = began.and_then(|all| all.began_with(sample.tid, sample.time?));
+        let ended = switching.filter(|_| shared.wakes.is(sample.attr_index));
+        let woke = ended
+            .and_then(|all| all.ended_by(shared.wakes.woken_in(shared.input, raw)?, sample.time?));
         let timed = Timed {
             time: sample.time,
             cpu: sample.cpu,
@@ -233,6 +238,7 @@ impl<E> Walk<'_, '_, E> {
             has_chain: sample.callchain.is_some(),
             frames: &self.frames,
             wait,
+            woke,
         };
         (self.visit)(&timed)
     }

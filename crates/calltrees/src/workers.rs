@@ -8,7 +8,7 @@ use crate::dumped::{Dumps, Held};
 use crate::files::Files;
 use crate::marks::{self, Owner};
 use crate::sideband::ThreadNames;
-use crate::switching::{Reason, Switching};
+use crate::switching::{Reason, Running, Switching, Wakes};
 use crate::times::Blocks;
 use crate::unwinding::{Frames, Unwinder};
 use address_spaces::{Clock, SpaceRef, Timeline};
@@ -32,6 +32,10 @@ pub(crate) struct Shared<'t> {
     pub keep: &'t (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     /// The events that are taken at each switch.
     pub at_switches: Vec<bool>,
+    /// The events that are wake-ups.
+    pub wakes: Wakes,
+    /// How many threads ran when, if samples of time weigh only their share of the run's length.
+    pub running: Option<Running>,
     pub blocks: Option<Blocks>,
 }
 
@@ -52,7 +56,9 @@ impl Shared<'_> {
     #[inline]
     pub(crate) fn period(&self, sample: &ChainSample<'_>) -> u64 {
         let usual = || self.periods.get(sample.attr_index as usize).copied().unwrap_or(1);
-        sample.period.unwrap_or_else(usual)
+        let period = sample.period.unwrap_or_else(usual);
+        let share = |running: &Running| running.share(sample.attr_index, sample.time, period);
+        self.running.as_ref().map_or(period, share)
     }
 }
 
@@ -135,8 +141,8 @@ fn unsampled(shared: &Shared<'_>, switching: Option<&Switching>, total: &mut Cou
     let intervals = switching.into_iter().flat_map(|switching| &switching.intervals);
     for interval in intervals.filter(|interval| interval.wait.sample_ns.is_none()) {
         let wait = interval.wait;
-        let who = Who {
-            event: shared.off_cpu(wait.reason),
+        let who = |reason| Who {
+            event: shared.off_cpu(reason),
             pid: interval.pid,
             tid: wait.tid,
             name: shared.names.at(wait.tid, wait.start_ns).0,
@@ -144,8 +150,9 @@ fn unsampled(shared: &Shared<'_>, switching: Option<&Switching>, total: &mut Cou
             block: shared.blocks.map_or(0, |blocks| blocks.at(Some(wait.start_ns))),
             cgroup: 0,
         };
-        let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
-        total.chains.add(who, &[Owner::NoSample.mark()], weight);
+        for (reason, ns) in wait.parts() {
+            total.chains.add(who(reason), &[Owner::NoSample.mark()], Weight::one(ns));
+        }
     }
 }
 
@@ -326,14 +333,14 @@ impl<'s, 't> Worker<'s, 't> {
         Some(Frames { cut, short_branches: cut, ..Frames::default() })
     }
 
-    /// The wait that a sample began weighs as much as it was long.
+    /// The wait that a sample began weighs as much as it was long, its time in the run queue apart.
     fn wait(&mut self, who: Who, sample: &ChainSample<'_>) {
         let began = |time| self.switching?.began_with(sample.tid, time);
         if let Some(interval) = sample.time.and_then(began) {
-            let wait = interval.wait;
-            let who = Who { event: self.shared.off_cpu(wait.reason), ..who };
-            let weight = Weight::one(wait.end_ns.saturating_sub(wait.start_ns));
-            self.out.chains.add(who, &self.words, weight);
+            for (reason, ns) in interval.wait.parts() {
+                let who = Who { event: self.shared.off_cpu(reason), ..who };
+                self.out.chains.add(who, &self.words, Weight::one(ns));
+            }
         }
     }
 

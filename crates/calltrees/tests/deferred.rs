@@ -81,6 +81,7 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         inlined: None,
         lines: false,
         addresses: false,
+        latency: false,
         branch_callers: false,
         keep: &|_| true,
         blocks: None,

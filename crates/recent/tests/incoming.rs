@@ -59,6 +59,7 @@ fn named(recording: &[u8]) -> Recorded {
         inlined: None,
         lines: false,
         addresses: false,
+        latency: false,
         branch_callers: false,
         keep: &|_| true,
         blocks: None,

@@ -3,11 +3,11 @@
 use crate::attr::bit;
 use crate::event::{self, Event as Wanted, EventSources};
 use crate::options::{Branches, Rate, RecordOptions, Sampling, Scope};
-use crate::plan::{counts_switches, is_switch_stacks, lower_frequencies, plan, switch_stacks};
+use crate::plan::{counts_switches, lower_frequencies, plan};
 use crate::planned::{Planned, without_kernel};
 use crate::refusal::{no_lbr, paranoid, refused, refused_spe};
 use crate::settings::{BranchFilter, Registers};
-use crate::{Error, arm_spe, aux, cgroups, cpus};
+use crate::{Error, added, arm_spe, aux, cgroups, cpus};
 use perf_events::Event;
 use perfdata::{attr_flag as flag, branch_sample, read_format, sample_type};
 use std::io;
@@ -45,7 +45,8 @@ pub(crate) fn choose(
     cpus::check(&options.cpus)?;
     let mut choice = choose_sampled(options, scope, machine)?;
     set_cgroups(&mut choice.events, &options.cgroups)?;
-    add_switch_stacks(&mut choice, options, scope, machine)?;
+    added::switch_stacks(&mut choice, options, scope, machine)?;
+    added::wake_ups(&mut choice, options, scope, machine);
     aux::check(&choice.events, &options.streaming)?;
     aux::set_up(&mut choice.events, options.sampling.clock.is_some());
     choice.notes.extend(aux::clock_note(&choice.events));
@@ -69,60 +70,6 @@ fn set_cgroups(events: &mut [Planned], names: &[String]) -> Result<(), Error> {
     let groups = cgroups::each(names, sampled().count())?;
     for (event, group) in events.iter_mut().filter(|event| !event.is_tracker()).zip(groups) {
         event.cgroup = group;
-    }
-    Ok(())
-}
-
-/// Who was where when it went off its CPU, where switches and callers are recorded and the kernel
-/// allows it.
-fn add_switch_stacks(
-    choice: &mut Choice,
-    options: &RecordOptions,
-    scope: Scope,
-    machine: &EventSources,
-) -> Result<(), Error> {
-    let sampling = &options.sampling;
-    let asked = sampling.switch_events && sampling.call_graph.is_some();
-    if !asked {
-        return Ok(());
-    }
-    if let Some(own) = choice.events.iter().find(|event| counts_switches(&event.attr)) {
-        if !is_switch_stacks(&own.attr) {
-            choice.notes.push(format!(
-                "{} is sampled as -e, -c and -F say, so not every switch has its stack; leave it \
-                 out of -e to have all",
-                own.name
-            ));
-        }
-        return Ok(());
-    }
-    let cpu = options.cpus.first().copied().unwrap_or(0);
-    for event in event::parse(&["cs".to_owned()], machine)? {
-        let mut planned = switch_stacks(&event, choice.events.len(), sampling, scope);
-        let mut notes = Vec::new();
-        // Without the kernel's part, where switches happen, it would sample nothing.
-        match probe(&mut planned, scope, cpu, &mut notes) {
-            Ok(()) if notes.is_empty() => {
-                match &options.cgroups[..] {
-                    [] => {}
-                    [_] => {
-                        planned.cgroup = choice.events.iter().find_map(|event| event.cgroup.clone())
-                    }
-                    _ => choice.notes.push(
-                        "the stacks of context switches are those of the whole system, since -G \
-                         names a control group for each event; name one for all, or give cs with \
-                         a group of its own"
-                            .to_owned(),
-                    ),
-                }
-                choice.events.push(planned);
-            }
-            _ => choice.notes.push(format!(
-                "context switches are recorded without their stacks: the event cs happens in the \
-                 kernel, which needs root, CAP_PERFMON, or kernel.perf_event_paranoid 1 (it is {})",
-                paranoid()
-            )),
-        }
     }
     Ok(())
 }
@@ -269,7 +216,12 @@ fn opened(
 
 /// Tries an event on this process's own thread, or on a CPU, and gives up what the kernel does not
 /// know or allow.
-fn probe(event: &mut Planned, scope: Scope, cpu: i32, notes: &mut Vec<String>) -> io::Result<()> {
+pub(crate) fn probe(
+    event: &mut Planned,
+    scope: Scope,
+    cpu: i32,
+    notes: &mut Vec<String>,
+) -> io::Result<()> {
     let (tid, cpu) = if scope == Scope::Cpus { (-1, cpu) } else { (0, -1) };
     let try_open = |event: &Planned| Event::open(&event.attr, tid, cpu, None).map(drop);
     let mut first = try_open(event);

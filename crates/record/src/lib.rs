@@ -15,6 +15,7 @@
 //! `rotate`, `follow`, `session`); the states that a recording goes through ([`live`],
 //! [`software`]); and which way of recording a request means ([`branches`], [`request`]).
 
+mod added;
 pub mod arm_spe;
 mod attr;
 mod aux;

@@ -94,11 +94,12 @@ fn switching() -> Switching {
         voluntary: 1,
         preempted: 1,
         times: Times { cpu_ns, ..Times::default() },
+        page_faults: 0,
         alive: Some((0, end)),
         ran_until: Some(end),
     };
     let interval = |tid: i32, reason, start_ns: u64, end_ns: u64| Interval {
-        wait: Wait { tid, reason, sample_ns: None, start_ns, end_ns },
+        wait: Wait { tid, reason, sample_ns: None, start_ns, woken: None, end_ns },
         pid: 1,
         left_cpu: None,
         came_cpu: None,

@@ -3,22 +3,33 @@
 //! A thread that goes off its CPU either waits for something (synchronisation: a lock, input, time)
 //! or could have run on (preemption). The kernel says which, in the record of the switch. Where the
 //! recording also samples the event `context-switches`, the sample just before the switch tells the
-//! stack that waits.
+//! stack that waits. Where it has wake-ups (`sched:sched_waking`, else `sched:sched_wakeup`), they
+//! split the time after the wake-up, in which only a CPU was missing (run queue), from the wait
+//! before it, and tell who woke whom ([`wakers`]).
 //!
-//! The pairing joins switch-outs, samples and switch-ins of each thread and keeps books of what has
-//! no partner. The waits are then two more events of the recording, each wait a sample of the stack
-//! that went off, as heavy as it was long ([`Recorded::events`](crate::Recorded::events)).
+//! The pairing joins switch-outs, samples, wake-ups and switch-ins of each thread and keeps books of
+//! what has no partner. The waits are then two or three more events of the recording, each wait a
+//! sample of the stack that went off, as heavy as it was long
+//! ([`Recorded::events`](crate::Recorded::events)).
 
+mod causes;
 mod pairing;
 mod reading;
 mod rows;
+mod running;
 mod states;
+mod wakers;
+mod wakes;
 
+pub use causes::{Cause, cause};
 use pairing::{Ended, Pairing};
-pub use pairing::{Ledger, Reason, Wait};
+pub use pairing::{Ledger, Reason, Wait, Woken};
 pub(crate) use reading::read;
 pub use rows::{StackRow, stack_rows};
+pub(crate) use running::Running;
 pub use states::{Parts, States, parts};
+pub use wakers::{WakerRow, Wakers, wakers};
+pub(crate) use wakes::Wakes;
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,12 +59,15 @@ pub struct Times {
     pub synchronization: Waits,
     /// Off the CPU, though able to run.
     pub preemption: Waits,
+    /// Off the CPU, after what it waited for had come.
+    pub run_queue: Waits,
 }
 
 impl Times {
     /// Off the CPU, in ns.
     pub fn waited_ns(&self) -> u64 {
-        self.synchronization.total_ns.saturating_add(self.preemption.total_ns)
+        let (wait, preempted) = (self.synchronization.total_ns, self.preemption.total_ns);
+        wait.saturating_add(preempted).saturating_add(self.run_queue.total_ns)
     }
 
     /// Adds others.
@@ -61,12 +75,14 @@ impl Times {
         self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
         self.synchronization.add(other.synchronization);
         self.preemption.add(other.preemption);
+        self.run_queue.add(other.run_queue);
     }
 
     fn of(&mut self, reason: Reason) -> &mut Waits {
         match reason {
             Reason::Synchronization => &mut self.synchronization,
             Reason::Preemption => &mut self.preemption,
+            Reason::RunQueue => &mut self.run_queue,
         }
     }
 }
@@ -86,6 +102,8 @@ pub struct ThreadRow {
     pub preempted: u64,
     /// Where its time went.
     pub times: Times,
+    /// Page faults, where the recording samples them: what the samples stand for.
+    pub page_faults: u64,
     /// From when until when something is known of it: runs and whole waits.
     pub alive: Option<(u64, u64)>,
     /// The end of the last time that it was seen on a CPU.
@@ -124,6 +142,12 @@ pub struct Switching {
     pub has_stacks: bool,
     /// Whether samples of a clock tell which stacks ran.
     pub has_clock: bool,
+    /// Whether wake-ups are recorded, so that waits for a CPU are known.
+    pub has_wakes: bool,
+    /// Whether wake-ups are recorded with callers, so that the stacks that woke are known.
+    pub has_wakers: bool,
+    /// Whether page faults are sampled.
+    pub has_page_faults: bool,
     /// From the first to the last switch, in ns.
     pub span_ns: u64,
     /// What was not paired.
@@ -143,5 +167,14 @@ impl Switching {
         let first = self.intervals.partition_point(|interval| key(interval) < (tid, sample_ns));
         let near = self.intervals.get(first..)?.iter().take_while(|next| next.wait.tid == tid);
         near.take(2).find(|next| next.wait.sample_ns == Some(sample_ns))
+    }
+
+    /// The wait of a thread that a wake-up ended, by its time.
+    pub(crate) fn ended_by(&self, tid: i32, time_ns: u64) -> Option<&Interval> {
+        let key = |interval: &Interval| (interval.wait.tid, interval.wait.start_ns);
+        let next = self.intervals.partition_point(|interval| key(interval) <= (tid, time_ns));
+        let last = self.intervals.get(next.checked_sub(1)?)?;
+        let woken = last.wait.woken.filter(|woken| woken.time_ns == time_ns);
+        (last.wait.tid == tid).then_some(last).filter(|_| woken.is_some())
     }
 }

@@ -15,6 +15,9 @@ pub enum Reason {
     Synchronization,
     /// It could have run on, and another ran instead.
     Preemption,
+    /// What it waited for had come, and no CPU was free for it yet. Wake-ups tell this part of a
+    /// synchronisation wait.
+    RunQueue,
 }
 
 /// A time off the CPU.
@@ -22,14 +25,42 @@ pub enum Reason {
 pub struct Wait {
     /// The thread.
     pub tid: i32,
-    /// Why.
+    /// Why it went off: synchronisation or preemption.
     pub reason: Reason,
     /// The time of the sample that tells the stack that it went off with, where there is one.
     pub sample_ns: Option<u64>,
     /// When it went off, in ns of the recording's clock.
     pub start_ns: u64,
+    /// When what it waited for had come and it could run again, if a wake-up tells.
+    pub woken: Option<Woken>,
     /// When it came back.
     pub end_ns: u64,
+}
+
+/// The end of a wait for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// When, in ns of the recording's clock.
+    pub time_ns: u64,
+    /// The thread that was on the CPU where the wake-up came from: the one that woke, unless an
+    /// interrupt did; 0: the idle task.
+    pub by: i32,
+}
+
+impl Wait {
+    /// How long it was off the CPU, in ns.
+    pub fn whole_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Its parts in order, each with what it waited for and for how long in ns: two where a wake-up
+    /// tells the run queue's share, else one.
+    pub fn parts(&self) -> impl Iterator<Item = (Reason, u64)> + use<> {
+        let ready = self.woken.map(|woken| self.end_ns.saturating_sub(woken.time_ns));
+        let own = self.whole_ns().saturating_sub(ready.unwrap_or(0));
+        let queue = ready.map(|ready| (Reason::RunQueue, ready));
+        [(self.reason, own)].into_iter().chain(queue)
+    }
 }
 
 /// What a switch ended.
@@ -80,6 +111,17 @@ pub struct Ledger {
     pub samples_without_out: u64,
     /// Waits with both ends and no sample: only their time is known.
     pub waits_without_stack: u64,
+    /// Wake-ups of threads.
+    pub wakes: u64,
+    /// Wake-ups that ended a wait for something.
+    pub wakes_paired: u64,
+    /// Of threads that ran, had been woken already, or could run.
+    pub wakes_needless: u64,
+    /// Of threads whose switches are not recorded.
+    pub wakes_of_others: u64,
+    /// Waits for something with both ends and no wake-up, of recordings that have some: their share
+    /// of the run queue is not known.
+    pub waits_without_wake: u64,
 }
 
 impl Ledger {
@@ -92,7 +134,8 @@ impl Ledger {
             + self.outs_at_end;
         let ins = self.ins_paired + self.ins_idle + self.ins_first + self.ins_without_out;
         let samples = self.samples_paired + self.samples_idle + self.samples_without_out;
-        (outs, ins, samples) == (self.outs, self.ins, self.samples)
+        let wakes = self.wakes_paired + self.wakes_needless + self.wakes_of_others;
+        (outs, ins, samples, wakes) == (self.outs, self.ins, self.samples, self.wakes)
             && self.outs_paired == self.ins_paired
     }
 
@@ -117,6 +160,7 @@ enum Place {
         since: u64,
         reason: Reason,
         sample_ns: Option<u64>,
+        woken: Option<Woken>,
     },
 }
 
@@ -184,8 +228,8 @@ impl Pairing {
         let sample_ns = thread.sampled.take();
         self.ledger.samples_paired += u64::from(sample_ns.is_some());
         let reason = if preempted { Reason::Preemption } else { Reason::Synchronization };
-        match std::mem::replace(&mut thread.place, Place::Off { since: time_ns, reason, sample_ns })
-        {
+        let place = Place::Off { since: time_ns, reason, sample_ns, woken: None };
+        match std::mem::replace(&mut thread.place, place) {
             Place::On { since } => Ended::Run(time_ns.saturating_sub(since)),
             Place::Off { .. } => {
                 self.ledger.outs_without_in += 1;
@@ -209,17 +253,14 @@ impl Pairing {
         let thread = self.threads.entry(tid).or_default();
         self.ledger.samples_without_out += u64::from(thread.sampled.take().is_some());
         match std::mem::replace(&mut thread.place, Place::On { since: time_ns }) {
-            Place::Off { since, reason, sample_ns } => {
+            Place::Off { since, reason, sample_ns, woken } => {
                 self.ledger.outs_paired += 1;
                 self.ledger.ins_paired += 1;
                 self.ledger.waits_without_stack += u64::from(sample_ns.is_none());
-                Ended::Wait(Wait {
-                    tid,
-                    reason,
-                    sample_ns,
-                    start_ns: since,
-                    end_ns: time_ns.max(since),
-                })
+                let unknown = woken.is_none() && reason == Reason::Synchronization;
+                self.ledger.waits_without_wake += u64::from(unknown && self.ledger.wakes > 0);
+                let end_ns = time_ns.max(since);
+                Ended::Wait(Wait { tid, reason, sample_ns, start_ns: since, woken, end_ns })
             }
             Place::On { .. } => {
                 self.ledger.ins_without_out += 1;
@@ -229,6 +270,21 @@ impl Pairing {
                 self.ledger.ins_first += 1;
                 Ended::Nothing
             }
+        }
+    }
+
+    /// A thread is woken, in the time of another.
+    pub fn wake(&mut self, tid: i32, woken: Woken) {
+        self.ledger.wakes += 1;
+        match self.threads.get_mut(&tid).map(|thread| &mut thread.place) {
+            Some(Place::Off {
+                reason: Reason::Synchronization, since, woken: open @ None, ..
+            }) => {
+                *open = Some(Woken { time_ns: woken.time_ns.max(*since), ..woken });
+                self.ledger.wakes_paired += 1;
+            }
+            Some(Place::Off { .. } | Place::On { .. }) => self.ledger.wakes_needless += 1,
+            Some(Place::Unknown) | None => self.ledger.wakes_of_others += 1,
         }
     }
 
@@ -262,126 +318,4 @@ impl Pairing {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: u64 = 1;
-    const B: u64 = 2;
-
-    #[test]
-    fn a_wait_lasts_from_the_switch_out_to_the_next_switch_in_and_has_the_last_sample() {
-        let mut pairing = Pairing::default();
-        assert_eq!(pairing.switch_in(7, 100), Ended::Nothing);
-        pairing.sample(7, A);
-        assert_eq!(pairing.switch_out(7, 150, false), Ended::Run(50));
-        // Another thread between them changes nothing.
-        pairing.switch_in(8, 160);
-        let wait = Wait {
-            tid: 7,
-            reason: Reason::Synchronization,
-            sample_ns: Some(A),
-            start_ns: 150,
-            end_ns: 400,
-        };
-        assert_eq!(pairing.switch_in(7, 400), Ended::Wait(wait));
-        assert_eq!(pairing.switch_out(7, 410, true), Ended::Run(10));
-        let wait = Wait {
-            reason: Reason::Preemption,
-            sample_ns: None,
-            start_ns: 410,
-            end_ns: 420,
-            ..wait
-        };
-        assert_eq!(pairing.switch_in(7, 420), Ended::Wait(wait));
-        assert_eq!(pairing.exit(7, 425), Ended::Run(5));
-        let ledger = pairing.finish();
-        assert!(ledger.balances(), "{ledger:?}");
-        assert_eq!((ledger.outs_paired, ledger.ins_first, ledger.waits_without_stack), (2, 2, 1));
-    }
-
-    #[test]
-    fn the_last_switch_of_a_thread_comes_after_its_end_and_belongs_to_it() {
-        let mut pairing = Pairing::default();
-        pairing.switch_in(7, 10);
-        assert_eq!(pairing.exit(7, 30), Ended::Run(20));
-        pairing.sample(7, A);
-        assert_eq!(pairing.switch_out(7, 35, false), Ended::Run(5));
-        let ledger = pairing.finish();
-        assert!(ledger.balances(), "{ledger:?}");
-        assert_eq!((ledger.outs_at_exit, ledger.outs_at_end, ledger.samples_paired), (1, 0, 1));
-    }
-
-    #[test]
-    fn what_has_no_partner_is_in_the_books() {
-        let mut pairing = Pairing::default();
-        pairing.runs(7, 5);
-        pairing.sample(7, A);
-        pairing.sample(7, B);
-        assert_eq!(pairing.switch_out(7, 10, false), Ended::Run(5));
-        assert_eq!(pairing.switch_out(7, 20, false), Ended::Nothing);
-        pairing.sample(7, A);
-        pairing.exit(7, 30);
-        // Another thread of that number.
-        pairing.begins(7);
-        pairing.switch_in(7, 40);
-        pairing.switch_in(7, 50);
-        pairing.sample(7, A);
-        pairing.switch_in(7, 60);
-        pairing.switch_out(7, 70, true);
-        pairing.switch_out(0, 70, false);
-        pairing.switch_in(0, 80);
-        pairing.sample(0, A);
-        let ledger = pairing.finish();
-        assert!(ledger.balances(), "{ledger:?}");
-        let expected = Ledger {
-            outs: 4,
-            outs_idle: 1,
-            outs_without_in: 1,
-            outs_at_exit: 1,
-            outs_at_end: 1,
-            ins: 4,
-            ins_idle: 1,
-            ins_first: 1,
-            ins_without_out: 2,
-            samples: 5,
-            samples_paired: 1,
-            samples_idle: 1,
-            samples_without_out: 3,
-            ..Ledger::default()
-        };
-        assert_eq!(ledger, expected);
-    }
-
-    #[test]
-    fn the_books_balance_whatever_comes() {
-        let mut seed = 1u64;
-        let mut next = |below: u64| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (seed >> 33) % below
-        };
-        for _ in 0..200 {
-            let mut pairing = Pairing::default();
-            for _ in 0..next(60) {
-                let (tid, time) = (next(4) as i32 - 1, next(1000));
-                let ended = match next(6) {
-                    5 => {
-                        pairing.begins(tid);
-                        Ended::Nothing
-                    }
-                    0 => {
-                        pairing.sample(tid, A);
-                        Ended::Nothing
-                    }
-                    1 => pairing.switch_out(tid, time, next(2) == 0),
-                    2 | 3 => pairing.switch_in(tid, time),
-                    _ => pairing.exit(tid, time),
-                };
-                assert!(
-                    !matches!(ended, Ended::Wait(wait) if wait.tid == 0 || wait.end_ns < wait.start_ns)
-                );
-            }
-            let ledger = pairing.finish();
-            assert!(ledger.balances(), "{ledger:?}");
-        }
-    }
-}
+mod tests;

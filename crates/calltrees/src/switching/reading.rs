@@ -1,10 +1,10 @@
 //! A recording's switches, in time order, to the waits of its threads.
 
-use super::{Ended, Interval, Pairing, Switching, ThreadRow};
+use super::{Ended, Interval, Pairing, Switching, ThreadRow, Wakes, Woken};
 use crate::event;
 use perfdata::{
-    ChainSample, CpuMode, EventAttr, Input, OrderOptions, Record, Sample, SampleId, attr_flag,
-    sample_type,
+    ChainSample, CpuMode, Endian, EventAttr, Input, OrderOptions, Record, Sample, SampleId,
+    attr_flag, sample_type,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -26,6 +26,8 @@ pub(crate) fn read(
     }
     let mut reading = Reading {
         attrs: input.attrs(),
+        wakes: Wakes::of(input.attrs(), input.features()),
+        little: input.endian() == Endian::Little,
         keep,
         pairing: Pairing::default(),
         threads: FxHashMap::default(),
@@ -47,6 +49,9 @@ pub(crate) fn read(
 
 struct Reading<'i> {
     attrs: &'i [EventAttr],
+    wakes: Wakes,
+    /// The byte order of the data of tracepoints.
+    little: bool,
     keep: &'i (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     pairing: Pairing,
     threads: FxHashMap<i32, ThreadRow>,
@@ -96,6 +101,7 @@ impl Reading<'_> {
             voluntary: 0,
             preempted: 0,
             times: super::Times::default(),
+            page_faults: 0,
             alive: None,
             ran_until: None,
         };
@@ -177,10 +183,11 @@ impl Reading<'_> {
                 if !self.counts(tid, wait.sample_ns.unwrap_or(wait.start_ns)) {
                     return;
                 }
-                let time_ns = wait.end_ns.saturating_sub(wait.start_ns);
-                let one = super::Waits { count: 1, total_ns: time_ns, longest_ns: time_ns };
                 let thread = self.thread(tid, None);
-                thread.times.of(wait.reason).add(one);
+                for (reason, ns) in wait.parts() {
+                    let one = super::Waits { count: 1, total_ns: ns, longest_ns: ns };
+                    thread.times.of(reason).add(one);
+                }
                 thread.lived(wait.start_ns, wait.end_ns);
                 let pid = thread.pid.unwrap_or(-1);
                 let left_cpu = self.went.get(&tid).copied();
@@ -195,11 +202,20 @@ impl Reading<'_> {
         if event::is_switches(attr) && sample.callchain.is_some() {
             self.pairing.sample(tid, time);
         }
+        if let Some(woken) = self.wakes.woken(sample, self.little) {
+            self.pairing.wake(woken, Woken { time_ns: time, by: tid });
+        }
+        if event::is_page_faults(attr) && self.counts(tid, time) {
+            let faults = sample.period.unwrap_or(1);
+            let thread = self.thread(tid, sample.pid);
+            thread.page_faults = thread.page_faults.saturating_add(faults);
+        }
     }
 
     fn finish(mut self) -> Switching {
         let switched = |thread: &ThreadRow| {
-            thread.voluntary + thread.preempted > 0 || thread.times != super::Times::default()
+            let ran = thread.times != super::Times::default() || thread.page_faults > 0;
+            ran || thread.voluntary + thread.preempted > 0
         };
         let mut out = self.out;
         out.threads =
@@ -215,6 +231,11 @@ impl Reading<'_> {
         };
         out.has_stacks = chains(event::is_switches);
         out.has_clock = chains(event::is_clock);
+        out.has_wakes = out.ledger.wakes > 0;
+        let wakes = (0..).zip(self.attrs).filter(|(index, _)| self.wakes.is(*index));
+        out.has_wakers = out.has_wakes
+            && wakes.into_iter().any(|(_, attr)| attr.sample_type & sample_type::CALLCHAIN != 0);
+        out.has_page_faults = self.attrs.iter().any(event::is_page_faults);
         out
     }
 }

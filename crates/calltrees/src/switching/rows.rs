@@ -55,14 +55,16 @@ fn waits_of(stack: &Stack) -> Waits {
 }
 
 impl Reason {
-    /// Both.
-    pub const ALL: [Reason; 2] = [Reason::Synchronization, Reason::Preemption];
+    /// All, in the order in which their waits are events; the last one's only where wake-ups are
+    /// recorded.
+    pub const ALL: [Reason; 3] = [Reason::Synchronization, Reason::Preemption, Reason::RunQueue];
 
     /// The name of the event that its waits are.
     pub fn event(self) -> &'static str {
         match self {
             Reason::Synchronization => "wait",
             Reason::Preemption => "preempted",
+            Reason::RunQueue => "runqueue",
         }
     }
 }

@@ -11,6 +11,8 @@ pub struct States {
     pub waiting: u64,
     /// Off it, though able to run.
     pub preempted: u64,
+    /// Off it, after what it waited for had come.
+    pub run_queue: u64,
 }
 
 impl States {
@@ -19,6 +21,7 @@ impl States {
         self.running = self.running.saturating_add(other.running);
         self.waiting = self.waiting.saturating_add(other.waiting);
         self.preempted = self.preempted.saturating_add(other.preempted);
+        self.run_queue = self.run_queue.saturating_add(other.run_queue);
     }
 }
 
@@ -76,7 +79,11 @@ fn stretches(switching: &Switching, thread: usize) -> Vec<Stretch> {
         if wait.start_ns > ran_since {
             all.push(Stretch { from: ran_since, to: wait.start_ns, off: None });
         }
-        all.push(Stretch { from: wait.start_ns, to: wait.end_ns, off: Some(wait.reason) });
+        let mut from = wait.start_ns;
+        for (reason, ns) in wait.parts() {
+            all.push(Stretch { from, to: from.saturating_add(ns), off: Some(reason) });
+            from = from.saturating_add(ns);
+        }
         ran_since = wait.end_ns;
     }
     // Off at the end, it comes back no more.
@@ -97,18 +104,31 @@ fn spread(stretch: &Stretch, begin_ns: u64, part_ns: u64, states: &mut [States])
             None => &mut state.running,
             Some(Reason::Synchronization) => &mut state.waiting,
             Some(Reason::Preemption) => &mut state.preempted,
+            Some(Reason::RunQueue) => &mut state.run_queue,
         };
         *time += until - at;
         at = until;
     }
 }
 
-/// For how long so many ran at once.
-fn at_once<'s>(all: impl Iterator<Item = &'s Stretch>, begin_ns: u64, end_ns: u64) -> Vec<u64> {
+/// When how many more run, or fewer, in order.
+fn changes<'s>(all: impl Iterator<Item = &'s Stretch>) -> Vec<(u64, i64)> {
     let runs = all.filter(|stretch| stretch.off.is_none() && stretch.from < stretch.to);
     let mut changes: Vec<(u64, i64)> =
         runs.flat_map(|stretch| [(stretch.from, 1), (stretch.to, -1)]).collect();
     changes.sort_unstable();
+    changes
+}
+
+/// The same of all threads of a recording.
+pub(super) fn all_changes(switching: &Switching) -> Vec<(u64, i64)> {
+    let all = (0..switching.threads.len()).flat_map(|thread| stretches(switching, thread));
+    changes(all.collect::<Vec<_>>().iter())
+}
+
+/// For how long so many ran at once.
+fn at_once<'s>(all: impl Iterator<Item = &'s Stretch>, begin_ns: u64, end_ns: u64) -> Vec<u64> {
+    let changes = changes(all);
     let mut sums: Vec<u64> = Vec::new();
     let (mut running, mut since) = (0i64, begin_ns);
     for (time, change) in changes.into_iter().chain([(end_ns, 0)]) {
@@ -137,13 +157,14 @@ mod tests {
             voluntary: 0,
             preempted: 0,
             times: Times::default(),
+            page_faults: 0,
             alive: Some(alive),
             ran_until: Some(ran_until),
         }
     }
 
     fn wait(tid: i32, start_ns: u64, end_ns: u64, reason: Reason) -> Interval {
-        let wait = Wait { tid, reason, sample_ns: None, start_ns, end_ns };
+        let wait = Wait { tid, reason, sample_ns: None, start_ns, woken: None, end_ns };
         Interval { wait, pid: 1, left_cpu: None, came_cpu: None }
     }
 
@@ -160,7 +181,12 @@ mod tests {
         };
         let found = parts(&switching, 4);
         assert_eq!((found.begin_ns, found.part_ns), (100, 25));
-        let state = |running, waiting, preempted| States { running, waiting, preempted };
+        let state = |running, waiting, preempted| States {
+            running,
+            waiting,
+            preempted,
+            ..States::default()
+        };
         let first = [state(20, 5, 0), state(0, 25, 0), state(10, 10, 5), state(25, 0, 0)];
         assert_eq!(found.threads[0], first);
         assert_eq!(found.threads[1][2..], [state(20, 5, 0), state(5, 0, 0)]);

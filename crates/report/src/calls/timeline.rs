@@ -21,6 +21,7 @@ pub struct Timeline<'r> {
 const RUNNING: char = '#';
 const WAITING: char = '.';
 const PREEMPTED: char = 'p';
+const READY: char = 'r';
 const ABSENT: char = ' ';
 
 impl<'r> Timeline<'r> {
@@ -68,9 +69,13 @@ impl<'r> Timeline<'r> {
     pub fn text(&self) -> String {
         let sums = self.sums();
         let (count, length) = (sums.len(), self.parts.part_ns);
+        let ready = match self.switching.has_wakes {
+            true => format!("{READY} mostly woken but not yet on a CPU; "),
+            false => String::new(),
+        };
         let mut text = format!(
             "{count} parts of {} each: {RUNNING} mostly ran, {WAITING} mostly waited, {PREEMPTED} \
-             mostly stood in line for a CPU; blank: not there\n\n",
+             mostly stood in line for a CPU; {ready}blank: not there\n\n",
             crate::duration_ns(length as f64)
         );
         // Writing to a string cannot fail.
@@ -110,6 +115,7 @@ impl<'r> Timeline<'r> {
                 "running_ns": of(|states| states.running),
                 "waiting_ns": of(|states| states.waiting),
                 "preempted_ns": of(|states| states.preempted),
+                "run_queue_ns": of(|states| states.run_queue),
             })
         };
         let thread = |number: &usize| {
@@ -137,11 +143,12 @@ impl<'r> Timeline<'r> {
 
 /// What a thread did for most of a part.
 fn letter(states: &States) -> char {
-    let States { running, waiting, preempted } = *states;
-    match running.max(waiting).max(preempted) {
+    let States { running, waiting, preempted, run_queue } = *states;
+    match running.max(waiting).max(preempted).max(run_queue) {
         0 => ABSENT,
         most if most == running => RUNNING,
         most if most == preempted => PREEMPTED,
+        most if most == run_queue => READY,
         _ => WAITING,
     }
 }

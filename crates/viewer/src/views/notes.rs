@@ -62,7 +62,7 @@ pub(super) fn table(made: &Made<'_>) -> Table {
         lines.extend(said.into_iter().map(|line| format!("  {line}")));
     };
     let of_event = notes(recorded, made.data.event);
-    let waits = Told::new(recorded, |_| true, 0).map(|told| told.notes());
+    let waits = Told::new(recorded, None, |_| true, 0).map(|told| told.notes());
     let mut waits = waits.unwrap_or_default();
     waits.retain(|note| !of_event.contains(note));
     part("Notes", of_event);

@@ -45,8 +45,8 @@ pub struct SampleArgs {
     /// Record the namespaces that processes run in
     #[arg(long)]
     namespaces: bool,
-    /// Record context switches, for `planish report waits`; with -g or --call-graph also the stack at
-    /// each (event cs)
+    /// Record context switches, for `planish report waits`, and where the kernel allows it who woke
+    /// whom (event sched:sched_waking); with -g or --call-graph also the stack at each (event cs)
     #[arg(long)]
     switch_events: bool,
 }

@@ -50,6 +50,10 @@ pub struct Part {
     /// Show functions that were inlined as frames of their own, by the debug information
     #[arg(long)]
     pub inlined: bool,
+    /// Weigh time by what it adds to the length of the run: as many threads as ran at once share
+    /// it. Needs records of context switches
+    #[arg(long)]
+    pub latency: bool,
     /// Where the callers of samples come from that have no call chain
     #[arg(long, value_name = "SOURCE", value_parser = CALLERS)]
     pub call_graph: Option<Callers>,
@@ -63,8 +67,8 @@ pub struct Part {
 #[derive(Debug, clap::Args)]
 pub struct Shown {
     /// Which event's samples to show [default: the one with most samples]. With records of context
-    /// switches, `wait` and `preempted` are events: the time off the CPU, by the stack that
-    /// left it
+    /// switches, `wait` and `preempted` are events, and with wake-ups `runqueue`: the time off the
+    /// CPU, by the stack that left it
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// How many lines to print at most; 0: all
@@ -277,6 +281,7 @@ impl Part {
             inlined: Some(finder.debug()).filter(|_| lines),
             lines: detail.lines,
             addresses: detail.addresses,
+            latency: self.latency,
             branch_callers: self.call_graph == Some(Callers::BranchStack),
             keep: &keep,
             blocks,

@@ -2,11 +2,12 @@
 //! reason, and when.
 
 use super::interactive;
-use super::recording::Recording;
+use super::recording::{Detail, Recording, open};
 use crate::cli::{FINE, Format, Global};
 use crate::output;
 use anyhow::Context as _;
-use calltrees::switching::ThreadRow;
+use calltrees::switching::{ThreadRow, Wakers, wakers};
+use calltrees::{Recorded, Session};
 use report::calls::timeline::Timeline;
 use report::calls::waits::{Told, write_intervals};
 use std::io::Write as _;
@@ -15,9 +16,11 @@ use viewer::View;
 /// Show how long threads and stacks waited, from the context switches of a recording.
 ///
 /// A thread goes off its CPU because it waits for something (synchronisation) or because another
-/// runs instead (preemption). For the stacks, record with `planish record --switch-events -g`, as
-/// root or with CAP_PERFMON. The other commands tell of waits by function and as a tree with
-/// `--event wait` and `--event preempted`.
+/// runs instead (preemption); where wake-ups are recorded, the time from the wake-up until a CPU was
+/// free is told apart (run queue), and who woke whom: the stack that waited for a lock beside the
+/// stack that gave it back. Record with `planish record --switch-events -g`, as root or with
+/// CAP_PERFMON. The other commands tell of waits by function and as a tree with `--event wait`,
+/// `--event preempted` and `--event runqueue`.
 #[derive(Debug, clap::Args)]
 pub struct WaitsArgs {
     #[command(flatten)]
@@ -84,17 +87,50 @@ pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
+/// Reads a recording, and if asked who ended its waits, as far as its filter lets them through.
+fn read(
+    recording: &Recording,
+    pairs: bool,
+    global: &Global,
+) -> anyhow::Result<(Recorded, Option<Wakers>)> {
+    let filter = &recording.part.filter;
+    let path = &recording.input;
+    let input = open(path)?;
+    let then = |mut recorded: Recorded, session: &Session<'_>, progress: &dyn Fn(u64)| {
+        let has = recorded.switching.as_ref().is_some_and(|switching| switching.has_wakers);
+        // Samples tell their control groups, and pairs of stacks do not.
+        let wanted = pairs && has && filter.cgroup.is_none();
+        let found = wanted.then(|| wakers(&recorded, session, progress)).transpose()?;
+        let named = filter.named(&recorded).map_err(anyhow::Error::msg);
+        let named = named.with_context(|| path.display().to_string())?;
+        filter.narrow(&mut recorded).map_err(anyhow::Error::msg)?;
+        let found = found.map(|mut found| {
+            found.rows.retain(|row| {
+                let (waiting, waking) = (&row.waiting_stack, &row.waking_stack);
+                let through = named.through.as_ref().is_none_or(|through| {
+                    waiting.iter().chain(waking).any(|function| through.contains(function))
+                });
+                let comm = named.comm.as_ref();
+                through && comm.is_none_or(|comm| [&row.waiting, &row.waking].contains(&comm))
+            });
+            found
+        });
+        Ok((recorded, found))
+    };
+    recording.part.read_then(path, &input, Detail::default(), global, then)?
+}
+
 /// Runs `planish report waits`.
 pub fn waits(args: &WaitsArgs, global: &Global) -> anyhow::Result<u8> {
     if args.recording.interactive {
         return interactive::run_view(&args.recording, View::Waits, global);
     }
-    let recorded = args.recording.read(global)?;
+    let (recorded, wakers) = read(&args.recording, args.emit.is_none(), global)?;
     let filter = &args.recording.part.filter;
     let is_told = |name: &str| {
         filter.through.is_none() && filter.comm.as_deref().is_none_or(|comm| comm == name)
     };
-    let told = Told::new(&recorded, |thread| is_told(&thread.name), args.limit)
+    let told = Told::new(&recorded, wakers, |thread| is_told(&thread.name), args.limit)
         .map_err(anyhow::Error::msg)
         .with_context(|| args.recording.input.display().to_string())?;
     if args.emit == Some(Waits::Switches) {

@@ -192,6 +192,7 @@ impl Naming {
             inlined: None,
             lines: false,
             addresses: false,
+            latency: false,
             branch_callers: false,
             keep: &|_| true,
             blocks: None,

@@ -45,8 +45,13 @@ struct Row {
 }
 
 /// The states of a thread's part, in the order in which they are drawn.
-fn states(part: &States) -> [(&'static str, u64); 3] {
-    [("running", part.running), ("preempted", part.preempted), ("wait", part.waiting)]
+fn states(part: &States) -> [(&'static str, u64); 4] {
+    [
+        ("running", part.running),
+        ("preempted", part.preempted),
+        ("run queue", part.run_queue),
+        ("wait", part.waiting),
+    ]
 }
 
 fn level(part: u64, whole: u64) -> char {

@@ -8,11 +8,12 @@ mod reduce;
 mod waits;
 
 use super::{Error, Export, short};
+use calltrees::switching::{Interval, Reason};
 use calltrees::{PlaceId, Thread, Timed};
 use frames::Frames;
 use fxprof_processed_profile::{
-    CategoryColor, CpuDelta, MarkerTiming, ProcessHandle, Profile, ReferenceTimestamp,
-    SamplingInterval, StackHandle, ThreadHandle, Timestamp,
+    CategoryColor, CategoryHandle, CpuDelta, MarkerTiming, ProcessHandle, Profile,
+    ReferenceTimestamp, SamplingInterval, StackHandle, ThreadHandle, Timestamp,
 };
 use reduce::{Held, Samples};
 use rustc_hash::FxHashMap;
@@ -172,6 +173,23 @@ impl<'b, 'e> Building<'b, 'e> {
         self.profile.add_sample(handle, self.at(sample.time), stack, ran, weight);
     }
 
+    fn wait_marker(
+        &mut self,
+        wait: &Interval,
+        reason: Reason,
+        category: CategoryHandle,
+    ) -> WaitMarker {
+        let mut text = |text: &str| self.profile.intern_string(text);
+        let cpu = |cpu: Option<u32>| cpu.map_or("-".to_owned(), |cpu| cpu.to_string());
+        WaitMarker {
+            name: text(reason.event()),
+            kind: text(reason.event()),
+            left: text(&cpu(wait.left_cpu)),
+            came: text(&cpu(wait.came_cpu)),
+            category,
+        }
+    }
+
     fn waits(&mut self, stacks: &Stacks, waits: &Waits<'_>) {
         let named = self.export.named;
         let category = self.profile.add_category("Off CPU", CategoryColor::Purple);
@@ -189,21 +207,17 @@ impl<'b, 'e> Building<'b, 'e> {
                 continue;
             }
             let Some(handle) = self.threads.get(index as usize).copied() else { continue };
-            let mut text = |text: &str| self.profile.intern_string(text);
-            let cpu = |cpu: Option<u32>| cpu.map_or("-".to_owned(), |cpu| cpu.to_string());
-            let marker = WaitMarker {
-                name: text(wait.wait.reason.event()),
-                kind: text(wait.wait.reason.event()),
-                left: text(&cpu(wait.left_cpu)),
-                came: text(&cpu(wait.came_cpu)),
-                category,
-            };
-            let (begin, end) = (self.at(wait.wait.start_ns), self.at(wait.wait.end_ns));
-            let marker =
-                self.profile.add_marker(handle, MarkerTiming::Interval(begin, end), marker);
-            if let Some((thread, stack)) = sampled {
-                let stack = self.stack(stacks, thread, stack);
-                self.profile.set_marker_stack(handle, marker, stack);
+            let mut begin = wait.wait.start_ns;
+            for (reason, ns) in wait.wait.parts() {
+                let end = begin.saturating_add(ns);
+                let marker = self.wait_marker(wait, reason, category);
+                let timing = MarkerTiming::Interval(self.at(begin), self.at(end));
+                let marker = self.profile.add_marker(handle, timing, marker);
+                if let Some((thread, stack)) = sampled {
+                    let stack = self.stack(stacks, thread, stack);
+                    self.profile.set_marker_stack(handle, marker, stack);
+                }
+                begin = end;
             }
         }
     }

@@ -1,12 +1,20 @@
-//! How are the waits of threads and stacks told? The JSON schema stands in `docs/reference/report.md`.
+//! How are the waits of threads and stacks told? The JSON schema stands in
+//! `docs/reference/report-waits.md`.
+
+mod books;
+mod wakers;
+
+pub use books::write_intervals;
 
 use super::{VERSION, demangled, ledger as samples_ledger};
 use crate::visible;
+use books::{switches, unpaired};
 use calltrees::switching::{
-    Interval, Ledger, Reason, StackRow, Switching, ThreadRow, Times, Waits, stack_rows,
+    Cause, Reason, StackRow, Switching, ThreadRow, Times, Waits, Wakers, cause, stack_rows,
 };
 use calltrees::{FunctionId, Recorded};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The waits of a recording, and how many rows of each kind to tell.
@@ -16,18 +24,23 @@ pub struct Told<'r> {
     switching: &'r Switching,
     threads: Vec<&'r ThreadRow>,
     stacks: Vec<StackRow<'r>>,
+    /// What the stacks waited for, and their times; those that waited longest first.
+    causes: Vec<(Cause, Times)>,
+    wakers: Option<Wakers>,
     totals: Times,
     limit: usize,
 }
 
 impl<'r> Told<'r> {
     /// Those of a recording with switches. `threads` says which threads to tell of, none of them
-    /// where the stacks are those through a function. At most `limit` threads and stacks; 0: all.
+    /// where the stacks are those through a function. `wakers`: who ended the waits, if it was looked
+    /// for. At most `limit` threads, stacks and pairs; 0: all.
     ///
     /// # Errors
     /// Where the recording has no records of switches.
     pub fn new(
         recorded: &'r Recorded,
+        wakers: Option<Wakers>,
         threads: impl Fn(&ThreadRow) -> bool,
         limit: usize,
     ) -> Result<Told<'r>, String> {
@@ -39,7 +52,8 @@ impl<'r> Told<'r> {
             stacks.iter().for_each(|row| totals.add(&row.times));
         }
         threads.iter().for_each(|thread| totals.add(&thread.times));
-        Ok(Told { recorded, switching, threads, stacks, totals, limit })
+        let causes = causes(recorded, &stacks);
+        Ok(Told { recorded, switching, threads, stacks, causes, wakers, totals, limit })
     }
 
     fn top<'a, Row>(&self, rows: &'a [Row]) -> &'a [Row] {
@@ -56,8 +70,12 @@ impl<'r> Told<'r> {
     fn columns(&self, times: &Times, cpu: bool) -> String {
         let (wait, preempted) = (times.synchronization, times.preemption);
         let cpu = if cpu { milliseconds(times.cpu_ns) } else { "-".to_owned() };
+        let ready = match self.switching.has_wakes {
+            true => format!(" {:>12}", milliseconds(times.run_queue.total_ns)),
+            false => String::new(),
+        };
         format!(
-            "{:>10} {:>8} {:>11} {:>13} {:>8} {cpu:>11} {:>5.1} %",
+            "{:>10} {:>8} {:>11}{ready} {:>13} {:>8} {cpu:>11} {:>5.1} %",
             milliseconds(wait.total_ns),
             wait.count,
             milliseconds(wait.longest_ns),
@@ -65,6 +83,27 @@ impl<'r> Told<'r> {
             preempted.count,
             self.share(times)
         )
+    }
+
+    fn header(&self) -> String {
+        let ready = if self.switching.has_wakes { "  runqueue ms" } else { "" };
+        format!(
+            "{:>10} {:>8} {:>11}{ready} {:>13} {:>8} {:>11}   share",
+            "wait ms", "waits", "longest ms", "preempted ms", "times", "CPU ms"
+        )
+    }
+
+    /// What was waited for, where stacks tell it.
+    fn causes_text(&self, text: &mut String) {
+        if !self.switching.has_stacks || self.causes.is_empty() {
+            return;
+        }
+        let _ = writeln!(text, "{}  waited for", self.header());
+        for (cause, times) in &self.causes {
+            let columns = self.columns(times, false);
+            let _ = writeln!(text, "{columns}  {}: {}", cause.name(), cause.meaning());
+        }
+        text.push('\n');
     }
 
     fn stack(&self, text: &mut String, row: &StackRow<'_>) {
@@ -115,7 +154,7 @@ impl<'r> Told<'r> {
             self.switching.threads.len()
         );
         if !self.threads.is_empty() {
-            let _ = writeln!(text, "{HEADER}  thread");
+            let _ = writeln!(text, "{}  thread", self.header());
             let _ = writeln!(text, "{}  all", self.columns(&self.totals, true));
             for thread in self.top(&self.threads) {
                 let _ = writeln!(text, "{}  {}", self.columns(&thread.times, true), named(thread));
@@ -123,10 +162,14 @@ impl<'r> Told<'r> {
             self.more(&mut text, self.threads.len(), "threads");
             text.push('\n');
         }
+        self.causes_text(&mut text);
         if self.switching.has_stacks || self.switching.has_clock {
-            let _ = writeln!(text, "{HEADER}  stack, innermost first");
+            let _ = writeln!(text, "{}  stack, innermost first", self.header());
             self.top(&self.stacks).iter().for_each(|row| self.stack(&mut text, row));
             self.more(&mut text, self.stacks.len(), "stacks");
+        }
+        if let Some(wakers) = &self.wakers {
+            wakers::text(self, wakers, &mut text);
         }
         text
     }
@@ -144,13 +187,22 @@ impl<'r> Told<'r> {
             "threads": threads.collect::<Vec<_>>(),
             "stack_count": self.stacks.len(),
             "stacks": stacks.collect::<Vec<_>>(),
+            "causes": self.causes.iter().map(|row| self.cause_json(row)).collect::<Vec<_>>(),
+            "wakers": self.wakers.as_ref().map(|wakers| wakers::json(self, wakers)),
             "has_stacks": self.switching.has_stacks,
             "has_clock": self.switching.has_clock,
+            "has_wakes": self.switching.has_wakes,
             "switches": switches(&self.switching.ledger),
             "switching_ns": self.switching.switching_ns,
             "unreadable_records": self.switching.unreadable,
             "ledger": samples_ledger(self.recorded),
         })
+    }
+
+    fn cause_json(&self, (cause, times): &(Cause, Times)) -> Value {
+        let mut object = self.times(times, false);
+        object["cause"] = json!(cause.name());
+        object
     }
 
     fn thread_json(&self, thread: &ThreadRow) -> Value {
@@ -160,10 +212,19 @@ impl<'r> Told<'r> {
         object["name"] = json!(thread.name);
         object["voluntary_switches"] = json!(thread.voluntary);
         object["preempted_switches"] = json!(thread.preempted);
+        object["page_faults"] =
+            json!(Some(thread.page_faults).filter(|_| self.switching.has_page_faults));
         object
     }
 
     fn stack_json(&self, row: &StackRow<'_>) -> Value {
+        let mut object = self.times(&row.times, self.switching.has_clock);
+        object["frames"] = json!(row.functions.map(|all| self.frames_json(all)));
+        object["cause"] = json!(row.functions.map(|all| self.cause(all).name()));
+        object
+    }
+
+    fn frames_json(&self, functions: &[FunctionId]) -> Vec<Value> {
         let names = &self.recorded.names;
         let frame = |id: &FunctionId| {
             let linkage = names.function(*id).map(|function| function.name.as_str());
@@ -173,10 +234,11 @@ impl<'r> Told<'r> {
                 "library": names.library(*id).map(|library| &library.path),
             })
         };
-        let frames = row.functions.map(|all| all.iter().map(frame).collect::<Vec<_>>());
-        let mut object = self.times(&row.times, self.switching.has_clock);
-        object["frames"] = json!(frames);
-        object
+        functions.iter().map(frame).collect()
+    }
+
+    fn cause(&self, functions: &[FunctionId]) -> Cause {
+        cause(functions, &self.recorded.names)
     }
 
     fn times(&self, times: &Times, cpu: bool) -> Value {
@@ -191,6 +253,7 @@ impl<'r> Told<'r> {
             "cpu_ns": cpu.then_some(times.cpu_ns),
             "synchronization": waits(&times.synchronization),
             "preemption": waits(&times.preemption),
+            "run_queue": self.switching.has_wakes.then(|| waits(&times.run_queue)),
             "share_percent": self.share(times),
         })
     }
@@ -213,6 +276,17 @@ impl<'r> Told<'r> {
             );
         } else if without > 0 {
             notes.push(format!("{without} waits have no sample, so no stack"));
+        }
+        if !switching.has_wakes && ledger.outs > 0 {
+            notes.push(
+                "waits include the time in the run queue: the recording has no wake-ups; record \
+                 with --switch-events as root, where tracefs is mounted"
+                    .to_owned(),
+            );
+        }
+        if let Some(wakers) = self.wakers.as_ref().filter(|wakers| wakers.without_waker > 0) {
+            let waits = crate::counted(wakers.without_waker, "wait", "waits");
+            notes.push(format!("{waits} ended by a wake-up that is not among the samples shown"));
         }
         // Half a percent is what rounding and the ends of the recording make.
         if switching.switching_ns * 200 > self.totals.cpu_ns {
@@ -254,7 +328,17 @@ fn milliseconds(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e6)
 }
 
-const HEADER: &str = "   wait ms    waits  longest ms  preempted ms    times      CPU ms   share";
+/// The times of stacks by what they waited for.
+fn causes(recorded: &Recorded, stacks: &[StackRow<'_>]) -> Vec<(Cause, Times)> {
+    let mut sums: BTreeMap<Cause, Times> = BTreeMap::new();
+    for row in stacks.iter().filter(|row| row.times.waited_ns() > 0) {
+        let found = row.functions.map_or(Cause::Unknown, |all| cause(all, &recorded.names));
+        sums.entry(found).or_default().add(&row.times);
+    }
+    let mut rows: Vec<(Cause, Times)> = sums.into_iter().collect();
+    rows.sort_by_key(|(cause, times)| (std::cmp::Reverse(times.waited_ns()), *cause));
+    rows
+}
 
 /// A thread's name and numbers.
 pub(super) fn named(thread: &ThreadRow) -> String {
@@ -262,64 +346,4 @@ pub(super) fn named(thread: &ThreadRow) -> String {
         Some(pid) => format!("{} {pid}/{}", visible(&thread.name), thread.tid),
         None => format!("{} {}", visible(&thread.name), thread.tid),
     }
-}
-
-/// What was not paired, in words, without what did not occur.
-fn unpaired(ledger: &Ledger) -> Vec<(u64, &'static str)> {
-    let all = [
-        (ledger.outs_without_in, "switch-outs followed by another one: the switch-in is missing"),
-        (ledger.outs_at_exit, "switch-outs of threads that ended before they came back"),
-        (ledger.outs_at_end, "switch-outs still waiting at the end of the recording"),
-        (
-            ledger.ins_first,
-            "switch-ins whose switch-out came before the recording or the thread's start",
-        ),
-        (ledger.ins_without_out, "switch-ins preceded by another one: the switch-out is missing"),
-        (ledger.samples_without_out, "samples of switches without a switch-out after them"),
-        (ledger.outs_idle + ledger.ins_idle + ledger.samples_idle, "switches of the idle tasks"),
-    ];
-    all.into_iter().filter(|(count, _)| *count > 0).collect()
-}
-
-fn switches(ledger: &Ledger) -> Value {
-    json!({
-        "switch_outs": ledger.outs,
-        "switch_outs_paired": ledger.outs_paired,
-        "switch_outs_idle": ledger.outs_idle,
-        "switch_outs_without_in": ledger.outs_without_in,
-        "switch_outs_at_exit": ledger.outs_at_exit,
-        "switch_outs_at_end": ledger.outs_at_end,
-        "switch_ins": ledger.ins,
-        "switch_ins_paired": ledger.ins_paired,
-        "switch_ins_idle": ledger.ins_idle,
-        "switch_ins_first": ledger.ins_first,
-        "switch_ins_without_out": ledger.ins_without_out,
-        "samples": ledger.samples,
-        "samples_paired": ledger.samples_paired,
-        "samples_idle": ledger.samples_idle,
-        "samples_without_out": ledger.samples_without_out,
-        "waits_without_stack": ledger.waits_without_stack,
-    })
-}
-
-/// Every wait as a JSON object of one line, by thread and in time order.
-///
-/// # Errors
-/// Where it cannot be written.
-pub fn write_intervals(recorded: &Recorded, out: &mut dyn std::io::Write) -> std::io::Result<()> {
-    let all = recorded.switching.iter().flat_map(|switching| &switching.intervals);
-    for Interval { wait, pid, left_cpu, came_cpu } in all {
-        let line = json!({
-            "pid": pid,
-            "tid": wait.tid,
-            "reason": wait.reason.event(),
-            "start_ns": wait.start_ns,
-            "duration_ns": wait.end_ns.saturating_sub(wait.start_ns),
-            "cpu_before": left_cpu,
-            "cpu_after": came_cpu,
-            "has_stack": wait.sample_ns.is_some(),
-        });
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
 }
