@@ -268,9 +268,20 @@ pub fn read_then<R>(
         span_ns: last - first,
         switching,
         ledger,
-        remarks: places.remarks(),
+        remarks: remarks(places.remarks(), options.latency),
     };
     Ok(then(recorded, &session))
+}
+
+fn remarks(mut remarks: Vec<String>, latency: bool) -> Vec<String> {
+    if latency {
+        remarks.push(
+            "--latency: time weighs what it adds to the length of the run; threads that ran at \
+             once share it"
+                .to_owned(),
+        );
+    }
+    remarks
 }
 
 fn ledger(counted: &Counted) -> Ledger {

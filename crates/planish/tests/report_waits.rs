@@ -128,7 +128,8 @@ fn compare_with_perf(dir: &Path, recording: &str, found: &Value) {
         .iter()
         .map(|thread| {
             let time = |reason: &str| number(&thread[reason], "total_ns");
-            (number(thread, "tid"), time("synchronization") + time("preemption"))
+            let queued = thread["run_queue"]["total_ns"].as_u64().unwrap_or(0);
+            (number(thread, "tid"), time("synchronization") + time("preemption") + queued)
         })
         .filter(|(_, time)| *time > 0)
         .collect();
@@ -233,7 +234,8 @@ fn check_intervals(dir: &Path, found: &Value) {
         let own = || waits.iter().filter(|wait| wait["reason"] == name);
         let totals = &found["totals"][key];
         assert_eq!(own().count() as u64, number(totals, "count"), "{name}");
-        let time: u64 = own().map(|wait| number(wait, "duration_ns")).sum();
+        let queued = |wait: &Value| wait["run_queue_ns"].as_u64().unwrap_or(0);
+        let time: u64 = own().map(|wait| number(wait, "duration_ns") - queued(wait)).sum();
         assert_eq!(time, number(totals, "total_ns"), "{name}");
         // The same waits are an event, whose samples they are.
         let words = ["report", "hot", "--event", name, "--format", "json"];
