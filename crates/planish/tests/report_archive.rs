@@ -99,7 +99,9 @@ fn a_recording_in_one_file_says_the_same_where_its_files_are_gone() {
     assert_eq!(std::fs::read_dir(dir.join("temporary")).unwrap().count(), 0, "nothing stays");
     // Its symbols alone serve the recording, too.
     let with = views(dir, "kept", &["--symbols", "perf.data.tar.zst"]);
-    assert_eq!(with[0].0.lines().count(), here[0].0.lines().count());
+    // The library without a build ID is another one now.
+    let others = |shown: &str| shown.lines().filter(|line| !line.contains("[libtwo.so]")).count();
+    assert_eq!(others(&with[0].0), others(&here[0].0));
     assert!(with[0].0.contains("inner_one"), "{}", with[0].0);
     // As the directory form, and packed once more.
     done(dir, &[PLANISH, "report", "archive", "perf.data.tar.zst", "-o", "third.tar.zst"]);

@@ -74,7 +74,7 @@ fn a_program_that_is_gone_comes_from_a_server_if_the_user_says_so() {
     std::fs::create_dir(dir.join("home")).unwrap();
     let program = "static __attribute__((noinline)) long inner(long n) { long s = 0; \
                    for (long i = 0; i < n; i++) s += i ^ s; return s; }\n\
-                   int main(void) { long s = 0; for (int i = 0; i < 3000; i++) s += inner(100000); \
+                   int main(void) { long s = 0; for (int i = 0; i < 3000; i++) s += inner(100000 + i); \
                    return s == 1; }\n";
     std::fs::write(dir.join("main.c"), program).unwrap();
     let id = shell(

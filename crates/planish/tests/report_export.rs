@@ -280,7 +280,9 @@ fn hostile_names_stay_inside_their_field() {
     }
     for line in script.lines().filter(|line| !line.is_empty()) {
         let is_frame = line.starts_with('\t') && line.ends_with(')');
-        assert!(is_frame || line.ends_with("cpu-clock: ") || line.ends_with("cs: "), "{line:?}");
+        let events = ["cpu-clock: ", "cs: ", "sched:sched_waking: "];
+        let is_head = events.iter().any(|event| line.ends_with(event));
+        assert!(is_frame || is_head, "{line:?}");
     }
     for listing in [&folded, &script] {
         assert!(!listing.contains(['\u{1b}', '\u{202e}', '\r']), "{listing}");

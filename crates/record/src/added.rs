@@ -70,8 +70,9 @@ fn give_group(planned: &mut Planned, choice: &Choice, options: &RecordOptions) -
     options.cgroups.len() <= 1
 }
 
-/// Who woke whom, where switches are recorded and the kernel allows it: the kernel hands this event
-/// to the recorded threads also where they are woken by others.
+/// Who woke whom, where switches are recorded and the kernel allows it. In a recording of a command
+/// it happens in the time of the recorded threads; what interrupts wake in the time of others, only a
+/// recording of whole CPUs has.
 pub(crate) fn wake_ups(
     choice: &mut Choice,
     options: &RecordOptions,

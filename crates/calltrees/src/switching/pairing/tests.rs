@@ -1,3 +1,5 @@
+//! Are all records paired or in the books?
+
 use super::*;
 
 const A: u64 = 1;
