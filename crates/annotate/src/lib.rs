@@ -10,12 +10,14 @@ mod executions;
 mod flow;
 mod lines;
 mod loops;
+mod moved;
 mod parts;
 
 pub use code::MOST_CODE_BYTES;
 pub use executions::{Branch, Target};
 pub use lines::{Line, Place};
 pub use loops::Loop;
+pub use moved::{Before, Moved};
 pub use parts::{Part, parts};
 
 use calltrees::Weight;
@@ -40,6 +42,9 @@ pub struct Request<'r> {
     pub debug: Option<&'r DebugInfo<'r>>,
     /// The image's blocks.
     pub blocks: &'r [FunctionBlocks],
+    /// The file that a layout began with, and the function's linkage name, to tell which blocks it
+    /// moved.
+    pub before: Option<(Before<'r>, &'r str)>,
     /// Worker threads.
     pub threads: usize,
 }
@@ -88,6 +93,8 @@ pub struct Annotated {
     pub unplaced: Weight,
     /// Bytes at the end that are not told, since the function is too large.
     pub left_out_bytes: u64,
+    /// Blocks that lie behind another block than before, by block; none where it is not known.
+    pub moved: Option<Vec<Moved>>,
     /// What could not be read of the debug information, in words.
     pub problem: Option<String>,
 }
@@ -103,6 +110,9 @@ pub fn annotate(request: &Request<'_>) -> Annotated {
         branches = executions::branches(&instructions, counts);
         loops = loops::loops(&instructions, &branches, counts);
     }
+    let of_layout =
+        |(before, name)| moved::moved((name, request.code.start), request.blocks, &before);
+    let moved = request.before.and_then(of_layout);
     let told = lines::lines(&mut instructions, request);
     let (lines, files, problem) = (told.lines, told.files, told.problem);
     let (loops, more_loops) = loops;
@@ -115,6 +125,7 @@ pub fn annotate(request: &Request<'_>) -> Annotated {
         more_loops,
         unplaced,
         left_out_bytes,
+        moved,
         problem,
     }
 }

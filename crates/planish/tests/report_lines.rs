@@ -308,3 +308,41 @@ fn of_several_functions_of_a_name_the_one_with_most_samples_is_shown() {
     let said = text(&told.stderr);
     assert!(said.contains("not shown: work in ") && said.contains("/other, "), "{said}");
 }
+
+#[test]
+fn blocks_that_the_layout_moved_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    std::fs::copy(programs.join("loops.c"), dir.join("loops.c")).unwrap();
+    std::fs::write(dir.join("order.txt"), "v1\nf work\nc0 2 1\n").unwrap();
+    let built = |output: &str, more: &[&str]| {
+        let flags = ["-O1", "-g", "-fbasic-block-address-map", "loops.c", "-o", output];
+        let mut clang = Command::new("clang-22");
+        clang.current_dir(dir).args(flags).args(more).status().is_ok_and(|status| status.success())
+    };
+    if !built("base", &[]) || !built("opt", &["-fbasic-block-sections=list=order.txt"]) {
+        println!("skipped: clang-22 is not here");
+        return;
+    }
+    if !recorded(dir, &["-e", "cpu-clock", "-o", "perf.data"], &["./opt"]) {
+        return;
+    }
+    let words = ["report", "lines", "work", "--all", "--before", "base"];
+    let found = json(dir, &words);
+    let moved: Vec<(u64, u64, u64)> = all(&found, "moved_blocks")
+        .iter()
+        .filter_map(|one| {
+            let of = |key: &str| one[key].as_u64();
+            Some((of("block")?, of("behind_before")?, of("behind_now")?))
+        })
+        .collect();
+    assert!(moved.contains(&(2, 1, 0)) && moved.contains(&(1, 0, 2)), "{found}");
+    let shown = text(&planish(dir, &words).stdout);
+    assert!(shown.contains("bb2 (moved, was behind bb1)"), "{shown}");
+    // Of the file itself nothing moved, and a file without a map tells nothing.
+    let same = json(dir, &["report", "lines", "work", "--before", "opt"]);
+    assert_eq!(same["moved_blocks"], Value::Array(Vec::new()));
+    let other = planish(dir, &["report", "lines", "work", "--before", "/bin/true"]);
+    assert!(other.status.success() && text(&other.stderr).contains("not known"), "{other:?}");
+}

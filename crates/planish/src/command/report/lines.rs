@@ -1,5 +1,6 @@
 //! `planish report lines`: one function by source line and instruction.
 
+use super::earlier::Earlier;
 use super::filter::FilterArgs;
 use super::interactive::{self, Begin};
 use super::recording::{Detail, Recording, Source, open};
@@ -42,6 +43,10 @@ pub struct LinesArgs {
     /// recorded path as fits; repeatable
     #[arg(long = "source", value_name = "DIR")]
     sources: Vec<PathBuf>,
+    /// The program or library before its layout: says which blocks the layout moved. Both files need
+    /// the map of their blocks (clang's -fbasic-block-address-map)
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
     /// Show all lines and instructions, however cold
     #[arg(long)]
     all: bool,
@@ -74,7 +79,16 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     let part = part_of(&recorded, &image, function, &sites, &mut notes).with_context(named)?;
     let file = File::load(&image, recording, &input, &finder, global);
     let lost = lost(&sites, function);
-    let mut told = file.told((selected, function), (part, lost), args.all, notes, global);
+    let before = args.before.as_deref().map(Earlier::open).transpose()?;
+    let asked = (args.all, before.as_ref());
+    let mut told = file.told((selected, function), (part, lost), asked, notes, global);
+    if args.before.is_some() && told.annotated.moved.is_none() {
+        told.notes.push(
+            "--before: which blocks were moved is not known: one of the files has no map of this \
+             function's blocks"
+                .to_owned(),
+        );
+    }
     let sources =
         SourceFinder::new(&args.sources, args.source.recording.part.symbols.sysroot.as_deref());
     told.sources = sources.read_all(&told.annotated.files, &told.wanted());
@@ -128,12 +142,13 @@ impl<'i> File<'i> {
         &self,
         (selected, function): (Selected<'r>, FunctionId),
         (part, lost): (Part, Weight),
-        all: bool,
+        (all, before): (bool, Option<&Earlier>),
         mut notes: Vec<String>,
         global: &Global,
     ) -> FunctionLines<'r> {
         notes.extend(self.notes.iter().cloned());
         let stacks = self.stacks.as_ref();
+        let name = selected.recorded.names.function(function).map(|function| &*function.name);
         let mut annotated = annotate(&Request {
             image: self.image,
             code: part.code.clone(),
@@ -141,6 +156,7 @@ impl<'i> File<'i> {
             counts: stacks.and_then(|stacks| stacks.of(self.image, &self.recording).ok()),
             debug: self.debug.as_ref(),
             blocks: &self.blocks,
+            before: before.map(Earlier::of).zip(name),
             threads: global.threads(),
         });
         // Of a kernel module, only names are known and no addresses in its file.
@@ -211,7 +227,7 @@ pub fn heaviest<'r>(
         let part = part_of(recorded, image, function, &sites, &mut notes);
         let Ok(part) = part else { continue };
         let lost = lost(&sites, function);
-        let mut told = file.told((*selected, function), (part, lost), true, notes, global);
+        let mut told = file.told((*selected, function), (part, lost), (true, None), notes, global);
         told.sources = sources.read_all(&told.annotated.files, &told.wanted_by_page());
         all.push(told);
     }
@@ -236,7 +252,7 @@ pub fn of_function<'r>(
     let part = part_of(selected.recorded, &image, function, &sites, &mut notes)?;
     let file = File::load(&image, recording, input, &finder, global);
     let lost = lost(&sites, function);
-    let mut told = file.told((selected, function), (part, lost), true, notes, global);
+    let mut told = file.told((selected, function), (part, lost), (true, None), notes, global);
     let sources = SourceFinder::new(directories, recording.part.symbols.sysroot.as_deref());
     told.sources = sources.read_all(&told.annotated.files, &told.wanted());
     Ok(told)

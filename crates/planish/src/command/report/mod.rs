@@ -2,6 +2,7 @@
 
 mod calls;
 mod diff;
+mod earlier;
 mod export;
 mod filter;
 mod finished;

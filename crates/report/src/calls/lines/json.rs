@@ -38,6 +38,8 @@ pub fn lines_json(told: &FunctionLines<'_>) -> Value {
     put("instructions", instructions.collect());
     put("branches", annotated.branches.iter().map(branch).collect());
     put("loops", annotated.loops.iter().map(turning).collect());
+    let of_layout = annotated.moved.as_ref();
+    put("moved_blocks", json!(of_layout.map(|all| all.iter().map(moved).collect::<Vec<_>>())));
     if let Some(Value::Object(ledger)) = head.get_mut("ledger") {
         ledger.insert("unplaced_samples".to_owned(), json!(annotated.unplaced.samples));
         ledger.insert("unplaced_weight".to_owned(), json!(annotated.unplaced.period));
@@ -87,6 +89,15 @@ fn instruction(told: &FunctionLines<'_>, one: &Instruction, line: usize) -> Valu
         "samples": one.weight.samples,
         "percent": told.share(one.weight),
         "count": one.count,
+    })
+}
+
+/// A block that the layout moved.
+fn moved(moved: &annotate::Moved) -> Value {
+    json!({
+        "block": moved.block.0,
+        "behind_before": moved.before.map(|block| block.0),
+        "behind_now": moved.now.map(|block| block.0),
     })
 }
 

@@ -5,6 +5,7 @@ use crate::calls::{bracketed, demangled};
 use crate::{Colour, Style, visible};
 use annotate::{Branch, Instruction, Line};
 use image::ImageAddr;
+use image::blocks::BlockId;
 use image::code::InstructionKind;
 use std::fmt::Write as _;
 
@@ -147,7 +148,8 @@ impl Page<'_> {
     }
 
     fn instruction(&self, text: &mut String, instruction: &Instruction) {
-        let block = instruction.block.map(|block| format!("  bb{}", block.0)).unwrap_or_default();
+        let block = instruction.block.map(|block| format!("  bb{}{}", block.0, self.moved(block)));
+        let block = block.unwrap_or_default();
         let written = instruction.text.as_deref().unwrap_or("");
         let target = instruction.target.map(|to| self.place_of(to)).unwrap_or_default();
         let callee = instruction.target_function.as_ref().map(|(name, into)| {
@@ -164,6 +166,18 @@ impl Page<'_> {
         );
         let columns = self.columns(instruction.weight, instruction.count);
         let _ = writeln!(text, "{columns}{}", row.trim_end());
+    }
+
+    /// Said of a block that the layout moved.
+    fn moved(&self, block: BlockId) -> String {
+        let of = |moved: &&annotate::Moved| moved.block == block;
+        let Some(moved) = self.told.annotated.moved.iter().flatten().find(of) else {
+            return String::new();
+        };
+        match moved.before {
+            Some(before) => format!(" (moved, was behind bb{})", before.0),
+            None => " (moved, was first)".to_owned(),
+        }
     }
 
     fn branch(&self, at: ImageAddr) -> Option<&Branch> {
