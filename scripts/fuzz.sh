@@ -48,7 +48,7 @@ for name in $targets; do
   mkdir -p "$found" fuzz/artifacts
   # Inputs are as short as what they have to say allows, since the rate falls as they grow.
   case $name in
-    kernel | cc_profile | livepatch | perf_map | jitdump) longest=2048 ;;
+    kernel | cc_profile | livepatch | perf_map | jitdump | index) longest=2048 ;;
     superpages) longest=3072 ;;
     json | profile | counts_text | counts_file | arm_spe | lookahead) longest=4096 ;;
     toml) longest=5120 ;;

@@ -3,6 +3,7 @@
 use crate::dumped::{Dumps, is_monotonic};
 use crate::error::Error;
 use crate::files::{Files, Opener};
+use crate::index::{Index, Part};
 use crate::inlining::Asked;
 use crate::jit_dump::DumpOpener;
 use crate::kernel::KernelSymbols;
@@ -21,6 +22,7 @@ use address_spaces::{Clock, KERNEL_PID, Timeline};
 use image::{DebugSearch, ImageAddr};
 use perfdata::{ChainSample, DeferredChains, Input};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 use std::path::Path;
 
 /// What an analysis needs beside the recording.
@@ -51,6 +53,11 @@ pub struct Options<'o> {
     pub keep: &'o (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     /// The parts of the time that stacks are told apart by; without, all time is one.
     pub blocks: Option<Blocks>,
+    /// What an earlier reading found, so that there is no first pass.
+    pub index: Option<&'o Index>,
+    /// Times (of the recording's clock, in ns) outside of which `keep` is false: with an index
+    /// nothing is read of them.
+    pub within: Option<Range<u64>>,
     /// Is told the bytes of the second pass as they are read.
     pub progress: &'o (dyn Fn(u64) + Sync),
 }
@@ -190,7 +197,14 @@ pub fn read_then<R>(
 ) -> Result<R, Error> {
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = Clock::of(input);
-    let side = sideband::read(input, options.threads, clock).map_err(fault)?;
+    let side = match options.index {
+        Some(index) => sideband::of_index(input, index, clock),
+        None => sideband::read(input, options.threads, clock).map_err(fault)?,
+    };
+    let part = options
+        .index
+        .zip(options.within.as_ref())
+        .map(|(index, within)| Part::of(index, input, within));
     if side.samples == 0 {
         return Err(Error::NoSamples { path: path.to_owned() });
     }
@@ -217,14 +231,14 @@ pub fn read_then<R>(
         (true, None) => return Err(Error::NoSwitches { path: path.to_owned() }),
     };
     let shared = Shared {
-        input,
+        input: part.as_ref().map_or(input, |part| &part.input),
         timeline: &timeline,
         names: &names,
         deferred: &deferred,
         dumps: &dumps,
         files: &files,
         clock,
-        bases: &side.bases,
+        bases: part.as_ref().map_or(&side.bases, |part| &part.bases),
         periods: input.attrs().iter().map(|attr| attr.period_or_freq).collect(),
         branch_callers: options.branch_callers,
         keep: options.keep,
@@ -233,8 +247,11 @@ pub fn read_then<R>(
         running,
         blocks: options.blocks,
     };
-    let counted = workers::count(&shared, switching.as_ref(), options.threads, options.progress)
-        .map_err(fault)?;
+    let counted = workers::count(&shared, switching.as_ref(), options.threads, options.progress);
+    let mut counted = counted.map_err(fault)?;
+    if part.as_ref().is_some_and(|part| !part.complete(&mut counted)) {
+        return Err(Error::Index { path: path.to_owned() });
+    }
     let kernel_space = timeline.space(KERNEL_PID, u64::MAX);
     let mut places = Places::new(&files, kernel_space, options.map, &dumps);
     let chains = placed(&counted, &timeline, &mut places);

@@ -33,4 +33,15 @@ pub enum Error {
         /// The recording.
         path: PathBuf,
     },
+    /// The index of the recording is not of this recording.
+    #[error(
+        "{}: its index does not fit: expected the samples that it names, found others; remove the \
+         index ({}.planish-index, or planish-index in its directory), or read without it \
+         (--no-index)",
+        path.display(), path.display()
+    )]
+    Index {
+        /// The recording.
+        path: PathBuf,
+    },
 }

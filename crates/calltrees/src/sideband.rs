@@ -1,5 +1,6 @@
 //! The first pass over a recording: mappings, names of threads, losses.
 
+use crate::index::{self, Index, StreamIndex};
 use crate::kernel::Reference;
 use crate::kernel_code;
 use address_spaces::{Change, Clock, KERNEL_PID};
@@ -42,7 +43,37 @@ pub(crate) fn read(
     threads: usize,
     clock: Clock,
 ) -> Result<Sideband, perfdata::Error> {
-    let parts = jobs::try_run(input.stream_count(), threads, |stream| of(input, stream, clock))?;
+    Ok(joined(
+        jobs::try_run(input.stream_count(), threads, |stream| of(input, stream, clock))?,
+        clock,
+    ))
+}
+
+/// What an index has of it.
+pub(crate) fn of_index(input: &Input, index: &Index, clock: Clock) -> Sideband {
+    let of = |stream: &StreamIndex| {
+        let mut out = Sideband {
+            samples: stream.blocks.iter().map(|block| u64::from(block.samples)).sum(),
+            unknown: stream.unknown,
+            truncated_bytes: stream.truncated_bytes,
+            ..Sideband::default()
+        };
+        for (position, raw) in index::side_records(&stream.side, input.endian()) {
+            if let Ok((record, id)) = Record::parse(&raw, input.layouts()) {
+                let time = match clock {
+                    Clock::Time => id.time.unwrap_or(0),
+                    Clock::Position => position,
+                };
+                out.note(time, &record);
+            }
+        }
+        (out, stream.bytes())
+    };
+    joined(index.streams.iter().map(of).collect(), clock)
+}
+
+/// The whole of its streams, each with its bytes of records.
+fn joined(parts: Vec<(Sideband, u64)>, clock: Clock) -> Sideband {
     let mut all = Sideband::default();
     let mut base = 0u64;
     for (part, bytes) in parts {
@@ -60,9 +91,9 @@ pub(crate) fn read(
         all.unknown += part.unknown;
         all.truncated_bytes = all.truncated_bytes.saturating_add(part.truncated_bytes);
         all.bases.push(base);
-        base += bytes;
+        base = base.saturating_add(bytes);
     }
-    Ok(all)
+    all
 }
 
 /// That of one stream, with positions counted from its begin, and its bytes of records.

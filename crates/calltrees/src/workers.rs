@@ -66,6 +66,8 @@ impl Shared<'_> {
 #[derive(Default)]
 pub(crate) struct Counted {
     pub chains: Distinct,
+    /// Samples that were read.
+    pub samples: u64,
     /// Samples that the filter left out.
     pub filtered: u64,
     /// Samples whose record is damaged.
@@ -84,6 +86,7 @@ pub(crate) struct Counted {
 impl Counted {
     fn merge(&mut self, other: &Counted) {
         self.chains.merge(&other.chains);
+        self.samples += other.samples;
         self.filtered += other.filtered;
         self.malformed += other.malformed;
         self.without_address += other.without_address;
@@ -223,6 +226,7 @@ impl<'s, 't> Worker<'s, 't> {
 
     #[inline]
     fn sample(&mut self, position: u64, raw: &RawRecord<'_>) {
+        self.out.samples += 1;
         let Some((sample, who)) = self.stack_of(position, raw) else { return };
         let weight = Weight::one(self.shared.period(&sample));
         self.out.without_chain += u64::from(self.words.len() <= 2);

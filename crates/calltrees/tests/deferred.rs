@@ -85,6 +85,8 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
         branch_callers: false,
         keep: &|_| true,
         blocks: None,
+        index: None,
+        within: None,
         progress: &|_| {},
     };
     let found = read(file.path(), &input, &options).unwrap();

@@ -11,12 +11,14 @@ use crate::prelude::read_prelude;
 use crate::table::LayoutTable;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A file with records.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    pub(crate) file: File,
+    pub(crate) file: Arc<File>,
     pub(crate) path: PathBuf,
     /// First byte of the records.
     pub(crate) start: u64,
@@ -136,7 +138,7 @@ impl Input {
             };
             let end = data.offset.saturating_add(data.size);
             streams.push(Stream {
-                file,
+                file: Arc::new(file),
                 path,
                 start: data.offset,
                 end: end.min(len),
@@ -198,6 +200,38 @@ impl Input {
     /// The path of a stream's file, for messages.
     pub fn stream_path(&self, stream: u32) -> Option<&Path> {
         self.streams.get(stream as usize).map(|stream| stream.path.as_path())
+    }
+
+    /// A stream's open file.
+    pub fn stream_file(&self, stream: usize) -> Option<&File> {
+        self.streams.get(stream).map(|stream| &*stream.file)
+    }
+
+    /// Where the records of a stream lie in its file, in bytes.
+    pub fn stream_extent(&self, stream: usize) -> Range<u64> {
+        self.streams.get(stream).map_or(0..0, |stream| stream.start..stream.end)
+    }
+
+    /// The same recording with nothing but these parts of its streams, each of them a stream of its
+    /// own: number of the stream, and which bytes of its file. A part begins and ends where records
+    /// do, and no compressed record lies in its stream before it.
+    pub fn parts(&self, parts: &[(usize, Range<u64>)]) -> Input {
+        let part = |(stream, bytes): &(usize, Range<u64>)| {
+            let whole = self.streams.get(*stream)?;
+            let start = bytes.start.clamp(whole.start, whole.end);
+            let end = bytes.end.clamp(start, whole.end);
+            let (file, path) = (Arc::clone(&whole.file), whole.path.clone());
+            Some(Stream { file, path, start, end, missing: 0 })
+        };
+        Input {
+            streams: parts.iter().filter_map(part).collect(),
+            unfinished: false,
+            endian: self.endian,
+            attrs: self.attrs.clone(),
+            features: self.features.clone(),
+            layouts: self.layouts.clone(),
+            wholeness: self.wholeness.clone(),
+        }
     }
 
     /// The layouts of the events' samples.

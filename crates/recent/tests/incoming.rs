@@ -63,6 +63,8 @@ fn named(recording: &[u8]) -> Recorded {
         branch_callers: false,
         keep: &|_| true,
         blocks: None,
+        index: None,
+        within: None,
         progress: &|_| (),
     };
     read(Path::new("test"), &input, &options).unwrap()

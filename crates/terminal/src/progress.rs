@@ -62,7 +62,7 @@ impl Bytes {
     /// Tells that `bytes` more are done.
     pub fn add(&self, bytes: u64) {
         let done = self.done.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        let template = "{msg} {wide_bar} {bytes}/{total_bytes} {eta}";
+        let template = "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} left";
         if let Some(bar) = self.late.bar(Some(self.total), template) {
             bar.set_message(self.label.clone());
             bar.set_position(done);

@@ -1,7 +1,7 @@
 //! Which samples of a recording count: of one thread, of a part of the time, through a function.
 
 use anyhow::{Context as _, bail};
-use calltrees::{Recorded, first_time};
+use calltrees::{Index, Recorded, first_time};
 use perfdata::{ChainSample, Input};
 use report::calls::export::Named;
 use report::calls::{Direction, Shape};
@@ -82,10 +82,14 @@ impl FilterArgs {
         &self,
         path: &Path,
         input: &Input,
+        index: Option<&Index>,
         threads: usize,
     ) -> anyhow::Result<Option<Range<u64>>> {
         let Some(part) = self.time else { return Ok(None) };
-        let first = first_time(input, threads).with_context(|| path.display().to_string())?;
+        let first = match index {
+            Some(index) => index.times().map(|times| times.start),
+            None => first_time(input, threads).with_context(|| path.display().to_string())?,
+        };
         let Some(first) = first else {
             bail!("{}: --time: its samples have no times (perf record -T)", path.display());
         };

@@ -7,6 +7,7 @@ mod export;
 mod filter;
 mod finished;
 mod id_paths;
+mod index_file;
 mod interactive;
 mod kernel_files;
 mod lines;

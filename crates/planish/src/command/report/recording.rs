@@ -1,6 +1,7 @@
 //! A recording opened for `planish report`, with the files and names that it needs.
 
 use super::filter::{FilterArgs, Seconds};
+use super::index_file;
 use super::run_time::Maps;
 use super::symbols::{Finder, Symbols, Used};
 use super::unpacked;
@@ -10,7 +11,7 @@ use crate::input::STREAM_BYTES;
 use crate::progress;
 use anyhow::{Context as _, bail};
 use calltrees::rows::By;
-use calltrees::{Blocks, Options, Recorded, Session, times};
+use calltrees::{Blocks, Index, Options, Recorded, Session, times};
 use image::{BuildId, DebugSearch};
 use perfdata::Input;
 use report::calls::{self, Origin, Selected};
@@ -57,6 +58,10 @@ pub struct Part {
     /// Where the callers of samples come from that have no call chain
     #[arg(long, value_name = "SOURCE", value_parser = CALLERS)]
     pub call_graph: Option<Callers>,
+    /// Neither use nor write the index of the recording's times, which lies beside it
+    /// (PERF.DATA.planish-index) once a large one was read, and makes --time fast
+    #[arg(long)]
+    pub no_index: bool,
     #[command(flatten)]
     pub filter: FilterArgs,
     #[command(flatten)]
@@ -206,8 +211,9 @@ impl Part {
         count: u32,
         global: &Global,
     ) -> anyhow::Result<Option<Blocks>> {
-        let window = self.filter.window(path, input, global.threads())?;
-        blocks(path, input, window.as_ref(), count, global)
+        let index = index_file::of(path, input, self, global)?;
+        let window = self.filter.window(path, input, index.as_ref(), global.threads())?;
+        blocks(path, input, (window.as_ref(), index.as_ref()), count, global)
     }
 
     /// Reads a recording that is already open.
@@ -263,12 +269,17 @@ impl Part {
         let finder = Finder::new(&self.symbols, path, input, global.quiet)?.wanting_lines(lines);
         let maps = Maps::new(finder.asked(), self.symbols.sysroot.as_deref(), path);
         let kernels = finder.kernels();
+        let index = index_file::of(path, input, self, global)?;
+        let window = self.filter.window(path, input, index.as_ref(), global.threads())?;
+        let known = (window.as_ref(), index.as_ref());
+        let bytes = match known {
+            (Some(window), Some(index)) => index.bytes_within(window),
+            _ => input.data_bytes(),
+        };
         let passes = 1 + u64::from(detail.again);
-        let bytes = input.data_bytes().saturating_mul(passes);
-        let bar = progress::Bytes::new("report", bytes, global.quiet);
-        let window = self.filter.window(path, input, global.threads())?;
+        let bar = progress::Bytes::new("report", bytes.saturating_mul(passes), global.quiet);
         let blocks = match detail.blocks {
-            Some(count) => Some(cut(path, input, window.as_ref(), count, global)?),
+            Some(count) => Some(cut(path, input, known, count, global)?),
             None => detail.cut,
         };
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
@@ -285,6 +296,8 @@ impl Part {
             branch_callers: self.call_graph == Some(Callers::BranchStack),
             keep: &keep,
             blocks,
+            index: index.as_ref(),
+            within: window.clone(),
             progress: &|bytes| bar.add(bytes),
         };
         let told = calltrees::read_then(path, input, &options, |recorded, session| {
@@ -324,11 +337,11 @@ impl Source {
 fn cut(
     path: &Path,
     input: &Input,
-    window: Option<&Range<u64>>,
+    known: (Option<&Range<u64>>, Option<&Index>),
     count: u32,
     global: &Global,
 ) -> anyhow::Result<Blocks> {
-    let Some(blocks) = blocks(path, input, window, count, global)? else {
+    let Some(blocks) = blocks(path, input, known, count, global)? else {
         bail!(
             "{}: its samples have no times, so it cannot be cut into blocks: record with times \
              (perf record -T), or give at least 4 recordings of each side (--old, --new)",
@@ -341,11 +354,14 @@ fn cut(
 fn blocks(
     path: &Path,
     input: &Input,
-    window: Option<&Range<u64>>,
+    (window, index): (Option<&Range<u64>>, Option<&Index>),
     count: u32,
     global: &Global,
 ) -> anyhow::Result<Option<Blocks>> {
-    let times = times(input, global.threads()).with_context(|| path.display().to_string())?;
+    let times = match index {
+        Some(index) => index.times(),
+        None => times(input, global.threads()).with_context(|| path.display().to_string())?,
+    };
     Ok(times.map(|times| {
         let counted = match window {
             Some(window) => times.start.max(window.start)..times.end.min(window.end),

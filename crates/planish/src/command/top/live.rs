@@ -196,6 +196,8 @@ impl Naming {
             branch_callers: false,
             keep: &|_| true,
             blocks: None,
+            index: None,
+            within: None,
             progress: &|_| (),
         };
         Ok(calltrees::read(path, &input, &options)?)
