@@ -138,7 +138,7 @@ fn a_directory_has_one_index_for_all_its_files() {
 #[test]
 fn compressed_records_are_read_from_their_begin() {
     let dir = tempfile::tempdir().unwrap();
-    let mut compressor = Compressor::new(CompressedKind::Compressed, 1).unwrap();
+    let mut compressor = Compressor::new(CompressedKind::Unaligned, 1).unwrap();
     let mut bytes = Vec::new();
     // Enough that what is stored is worth an index.
     let all = records(0..20 * SAMPLES);

@@ -61,7 +61,7 @@ impl Wakes {
 }
 
 /// Where a field of four bytes lies in the data of a tracepoint, by the text that describes it:
-/// `name: NAME`, then a line `field:TYPE FIELD;	offset:N;	size:4;	…` for each.
+/// `name: NAME`, then a line `field:TYPE FIELD; offset:N; size:4; …` for each.
 fn field(described: &[u8], name: &str, field: &str) -> Option<usize> {
     let begin = format!("name: {name}\n");
     let at = described.windows(begin.len()).position(|window| window == begin.as_bytes())?;
