@@ -25,6 +25,7 @@ fn instructions_are_in_the_blocks_of_the_files_map() {
             counts: None,
             debug: None,
             blocks: &blocks,
+            before: None,
             threads: 1,
         });
         assert!(found.branches.is_empty() && found.loops.is_empty(), "{}", symbol.name);
@@ -54,6 +55,7 @@ fn instructions_of_aarch64_have_addresses_and_no_text() {
         counts: None,
         debug: None,
         blocks: &[],
+        before: None,
         threads: 1,
     });
     assert_eq!(found.instructions.len() as u64, function.size / 4, "{}", function.name);
