@@ -331,9 +331,11 @@ fn milliseconds(ns: u64) -> String {
 /// The times of stacks by what they waited for.
 fn causes(recorded: &Recorded, stacks: &[StackRow<'_>]) -> Vec<(Cause, Times)> {
     let mut sums: BTreeMap<Cause, Times> = BTreeMap::new();
-    for row in stacks.iter().filter(|row| row.times.waited_ns() > 0) {
+    for row in stacks.iter().filter(|row| row.times.synchronization.count > 0) {
         let found = row.functions.map_or(Cause::Unknown, |all| cause(all, &recorded.names));
-        sums.entry(found).or_default().add(&row.times);
+        // Who was preempted waited for nothing.
+        let times = Times { preemption: Waits::default(), cpu_ns: 0, ..row.times };
+        sums.entry(found).or_default().add(&times);
     }
     let mut rows: Vec<(Cause, Times)> = sums.into_iter().collect();
     rows.sort_by_key(|(cause, times)| (std::cmp::Reverse(times.waited_ns()), *cause));
