@@ -62,6 +62,7 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
         let (recording, shown) = (&args.source.recording, &args.source.shown);
         return interactive::run(recording, shown, &args.sources, begin, global);
     }
+    let before = args.before.as_deref().map(Earlier::open).transpose()?;
     let input = open(&args.source.recording.input)?;
     let recording = &args.source.recording;
     let detail = Detail { addresses: true, ..Detail::default() };
@@ -79,7 +80,6 @@ pub fn lines(args: &LinesArgs, global: &Global) -> anyhow::Result<u8> {
     let part = part_of(&recorded, &image, function, &sites, &mut notes).with_context(named)?;
     let file = File::load(&image, recording, &input, &finder, global);
     let lost = lost(&sites, function);
-    let before = args.before.as_deref().map(Earlier::open).transpose()?;
     let asked = (args.all, before.as_ref());
     let mut told = file.told((selected, function), (part, lost), asked, notes, global);
     if args.before.is_some() && told.annotated.moved.is_none() {
