@@ -10,7 +10,8 @@
 use crate::change::{Change, MappedFile};
 use perfdata::RuntimeAddr;
 use rpds::RedBlackTreeMapSync;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::hash::BuildHasher as _;
 use std::ops::Bound;
 
 /// Index of a [`MappedFile`] in the [`AddressSpaces`] or [`Timeline`](crate::Timeline) it is from.
@@ -18,7 +19,7 @@ use std::ops::Bound;
 pub struct FileId(pub u32);
 
 /// One stretch of a file in an address space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mapping {
     /// First address.
     pub start: RuntimeAddr,
@@ -39,6 +40,8 @@ pub struct Mapping {
 pub struct AddressSpace {
     /// By first address; no two overlap.
     mappings: RedBlackTreeMapSync<u64, Mapping>,
+    /// The sum of the hashes of all mappings: spaces with different sums are different.
+    sum: u64,
 }
 
 impl AddressSpace {
@@ -49,12 +52,34 @@ impl AddressSpace {
         (address.0 < mapping.end).then_some(*mapping)
     }
 
+    /// Whether the same is mapped in both.
+    pub(crate) fn is_same(&self, other: &AddressSpace) -> bool {
+        self.sum == other.sum && self.mappings == other.mappings
+    }
+
+    pub(crate) fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    fn insert(&mut self, mapping: Mapping) {
+        self.remove(mapping.start.0);
+        self.sum = self.sum.wrapping_add(FxBuildHasher.hash_one(mapping));
+        self.mappings.insert_mut(mapping.start.0, mapping);
+    }
+
+    fn remove(&mut self, start: u64) {
+        if let Some(mapping) = self.mappings.get(&start) {
+            self.sum = self.sum.wrapping_sub(FxBuildHasher.hash_one(mapping));
+            self.mappings.remove_mut(&start);
+        }
+    }
+
     /// Maps something, in place of what lies there.
     fn map(&mut self, mapping: Mapping) {
         let start = mapping.start.0;
         if mapping.end > start {
             self.clear(start, mapping.end);
-            self.mappings.insert_mut(start, mapping);
+            self.insert(mapping);
         }
     }
 
@@ -63,12 +88,12 @@ impl AddressSpace {
         let before = self.mappings.range((Bound::Unbounded, Bound::Excluded(start))).next_back();
         let reaching_in = before.map(|(_, mapping)| *mapping).filter(|mapping| mapping.end > start);
         if let Some(mapping) = reaching_in {
-            self.mappings.insert_mut(mapping.start.0, Mapping { end: start, ..mapping });
+            self.insert(Mapping { end: start, ..mapping });
             self.keep_behind(end, mapping);
         }
         let inside: Vec<Mapping> = self.mappings.range(start..end).map(|(_, m)| *m).collect();
         for mapping in inside {
-            self.mappings.remove_mut(&mapping.start.0);
+            self.remove(mapping.start.0);
             self.keep_behind(end, mapping);
         }
     }
@@ -76,7 +101,7 @@ impl AddressSpace {
     /// Puts back what a removed mapping had from `end` on.
     fn keep_behind(&mut self, end: u64, mapping: Mapping) {
         if mapping.end > end {
-            self.mappings.insert_mut(end, Mapping { start: RuntimeAddr(end), ..mapping });
+            self.insert(Mapping { start: RuntimeAddr(end), ..mapping });
         }
     }
 }

@@ -14,6 +14,8 @@ use rustc_hash::FxHashMap;
 struct Version {
     since: u64,
     space: AddressSpace,
+    /// As [`SpaceRef::same`].
+    same: u32,
 }
 
 /// Address spaces of all processes over time. Build it with [`Timeline::build`].
@@ -33,12 +35,29 @@ pub struct SpaceRef<'t> {
     pub until: u64,
     /// Number of the version within its process.
     pub version: u32,
+    /// Number of the first version of the process in which the same was mapped: a process that
+    /// starts its program again and again has few that differ.
+    pub same: u32,
 }
 
 impl SpaceRef<'_> {
     /// The mapping that covers `address`.
     pub fn find(&self, address: RuntimeAddr) -> Option<Mapping> {
         self.space?.find(address)
+    }
+}
+
+/// Finds the first version in which the same was mapped as in the last one, which is complete, and
+/// lets both share it. `known` has the numbers of such by process and sum.
+fn share_last(pid: i32, versions: &mut [Version], known: &mut FxHashMap<(i32, u64), u32>) {
+    let number = versions.len() as u32;
+    let Some((last, before)) = versions.split_last_mut() else { return };
+    let first = *known.entry((pid, last.space.sum())).or_insert(number);
+    last.same = number;
+    let first_space = (first as usize).checked_sub(1).and_then(|index| before.get(index));
+    if let Some(other) = first_space.filter(|other| other.space.is_same(&last.space)) {
+        last.space = other.space.clone();
+        last.same = first;
     }
 }
 
@@ -49,14 +68,21 @@ impl Timeline {
         changes.sort_by_key(|(time, _)| *time);
         let mut spaces = AddressSpaces::default();
         let mut processes: FxHashMap<i32, Vec<Version>> = FxHashMap::default();
+        let mut known: FxHashMap<(i32, u64), u32> = FxHashMap::default();
         for (since, change) in changes {
             let Some(pid) = spaces.apply(change) else { continue };
             let space = spaces.space(pid);
             let versions = processes.entry(pid).or_default();
             match versions.last_mut() {
                 Some(last) if last.since == since => last.space = space,
-                _ => versions.push(Version { since, space }),
+                _ => {
+                    share_last(pid, versions, &mut known);
+                    versions.push(Version { since, space, same: 0 });
+                }
             }
+        }
+        for (pid, versions) in &mut processes {
+            share_last(*pid, versions, &mut known);
         }
         Timeline { files: spaces.into_files(), processes }
     }
@@ -72,21 +98,23 @@ impl Timeline {
         let at = (version as usize).checked_sub(1).and_then(|index| versions.get(index));
         let until = versions.get(version as usize).map_or(u64::MAX, |next| next.since);
         let since = at.map_or(0, |version| version.since);
-        SpaceRef { space: at.map(|version| &version.space), since, until, version }
+        let same = at.map_or(0, |version| version.same);
+        SpaceRef { space: at.map(|version| &version.space), since, until, version, same }
     }
 
     /// The address space of `pid` at `time`.
     pub fn space(&self, pid: i32, time: u64) -> SpaceRef<'_> {
         let Some(versions) = self.processes.get(&pid) else {
-            return SpaceRef { space: None, since: 0, until: u64::MAX, version: 0 };
+            return SpaceRef { space: None, since: 0, until: u64::MAX, version: 0, same: 0 };
         };
         let after = versions.partition_point(|v| v.since <= time);
         let until = versions.get(after).map_or(u64::MAX, |v| v.since);
         match after.checked_sub(1).and_then(|i| versions.get(i)) {
             Some(v) => {
-                SpaceRef { space: Some(&v.space), since: v.since, until, version: after as u32 }
+                let (version, same) = (after as u32, v.same);
+                SpaceRef { space: Some(&v.space), since: v.since, until, version, same }
             }
-            None => SpaceRef { space: None, since: 0, until, version: 0 },
+            None => SpaceRef { space: None, since: 0, until, version: 0, same: 0 },
         }
     }
 }
@@ -107,6 +135,35 @@ mod tests {
     fn name_at(t: &Timeline, pid: i32, time: u64, address: u64) -> Option<String> {
         let mapping = t.space(pid, time).find(RuntimeAddr(address))?;
         Some(t.files()[mapping.file.0 as usize].path.clone())
+    }
+
+    #[test]
+    fn a_process_that_starts_again_has_no_more_spaces_that_differ() {
+        let map = |time: u64, start: u64, name: &str| {
+            let (start, file) = (RuntimeAddr(start), file(name));
+            (time, Change::Map { pid: 1, start, len: 0x100, pgoff: 0, file })
+        };
+        let mut changes = Vec::new();
+        for round in 0..50 {
+            let time = 10 * round;
+            changes.push((time, Change::Exec { pid: 1 }));
+            changes.push(map(time + 1, 0x1000, "a"));
+            // What lies there is replaced, and half of it comes back.
+            changes.push(map(time + 2, 0x1080, "b"));
+            changes.push(map(time + 3, 0x1080, if round == 30 { "c" } else { "a" }));
+        }
+        let timeline = Timeline::build(changes);
+        let same = |time: u64| timeline.space(1, time).same;
+        for round in 0..50 {
+            let time = 10 * round;
+            assert_eq!([same(time), same(time + 1), same(time + 2)], [1, 2, 3]);
+            assert_eq!(same(time + 3), if round == 30 { 124 } else { 4 });
+            let at = timeline.space(1, time + 3);
+            let first = timeline.version(1, at.same);
+            for address in [0x1000, 0x107f, 0x1080, 0x117f, 0x1180] {
+                assert_eq!(at.find(RuntimeAddr(address)), first.find(RuntimeAddr(address)));
+            }
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<'f> BranchKinds<'f> {
         if let Some(kind) = Kind::stated(entry) {
             return kind;
         }
-        let key = (pid, space.version, entry.from.0);
+        let key = (pid, space.same, entry.from.0);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }

@@ -85,7 +85,7 @@ impl<'f> Unwinder<'f> {
 
     /// Makes sure that the code at an address is known.
     fn learn(&mut self, pid: i32, space: SpaceRef<'_>, address: RuntimeAddr) -> Known {
-        let key = (pid, space.version, address.0);
+        let key = (pid, space.same, address.0);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
@@ -280,7 +280,7 @@ impl<'f> Unwinder<'f> {
     /// Whether a call returns to an address: an instruction that calls stands before it. Of code
     /// that is not at hand, any address may be one.
     fn is_return(&mut self, (pid, space): (i32, SpaceRef<'_>), address: u64) -> bool {
-        let key = (pid, space.version, address);
+        let key = (pid, space.same, address);
         if let Some(known) = self.returns.get(&key) {
             return *known;
         }

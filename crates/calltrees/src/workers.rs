@@ -292,7 +292,7 @@ impl<'s, 't> Worker<'s, 't> {
             pid: sample.pid,
             tid: sample.tid,
             name,
-            version: space.version,
+            version: space.same,
             block: self.shared.blocks.map_or(0, |blocks| blocks.at(sample.time)),
             cgroup: sample.cgroup.unwrap_or(0),
         };
