@@ -62,6 +62,29 @@ pub struct Options<'o> {
     pub progress: &'o (dyn Fn(u64) + Sync),
 }
 
+impl<'o> Options<'o> {
+    /// All samples on one worker thread, with no names but those of the files that `open` opens.
+    pub fn new(open: &'o Opener<'o>) -> Options<'o> {
+        Options {
+            threads: 1,
+            open,
+            map: &|_| None,
+            dump: &|_, _| None,
+            kernels: &[],
+            inlined: None,
+            lines: false,
+            addresses: false,
+            latency: false,
+            branch_callers: false,
+            keep: &|_| true,
+            blocks: None,
+            index: None,
+            within: None,
+            progress: &|_| (),
+        }
+    }
+}
+
 /// A thread under one of its names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Thread {

@@ -72,23 +72,8 @@ fn a_chain_gets_the_user_part_of_its_thread_and_cookie() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), whole).unwrap();
     let input = perfdata::Input::open(file.path()).unwrap();
-    let options = Options {
-        threads: 2,
-        open: &|wanted| Err(wanted.file.path.clone()),
-        map: &|_| None,
-        dump: &|_, _| None,
-        kernels: &[],
-        inlined: None,
-        lines: false,
-        addresses: false,
-        latency: false,
-        branch_callers: false,
-        keep: &|_| true,
-        blocks: None,
-        index: None,
-        within: None,
-        progress: &|_| {},
-    };
+    let open = |wanted: calltrees::Wanted<'_>| Err(wanted.file.path.clone());
+    let options = Options { threads: 2, ..Options::new(&open) };
     let found = read(file.path(), &input, &options).unwrap();
     assert!(found.switching.as_ref().unwrap().ledger.balances());
     let name = |id| found.names.function(id).unwrap().name.clone();

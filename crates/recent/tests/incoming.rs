@@ -50,24 +50,7 @@ fn sample(out: &mut Vec<u8>, pid: i32, ip: u64, time: u64) {
 
 fn named(recording: &[u8]) -> Recorded {
     let input = Input::from_bytes(recording).unwrap();
-    let options = Options {
-        threads: 1,
-        open: &|_| Err("not here".to_owned()),
-        map: &|_| None,
-        dump: &|_, _| None,
-        kernels: &[],
-        inlined: None,
-        lines: false,
-        addresses: false,
-        latency: false,
-        branch_callers: false,
-        keep: &|_| true,
-        blocks: None,
-        index: None,
-        within: None,
-        progress: &|_| (),
-    };
-    read(Path::new("test"), &input, &options).unwrap()
+    read(Path::new("test"), &input, &Options::new(&|_| Err("not here".to_owned()))).unwrap()
 }
 
 /// Library and weight of what was sampled.

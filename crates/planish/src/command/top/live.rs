@@ -184,21 +184,10 @@ impl Naming {
             })
         };
         let options = Options {
-            threads: 1,
-            open: &open,
             map: &|pid| maps.open(pid),
             dump: &|pid, path| maps.dump(pid, path),
             kernels,
-            inlined: None,
-            lines: false,
-            addresses: false,
-            latency: false,
-            branch_callers: false,
-            keep: &|_| true,
-            blocks: None,
-            index: None,
-            within: None,
-            progress: &|_| (),
+            ..Options::new(&open)
         };
         Ok(calltrees::read(path, &input, &options)?)
     }
