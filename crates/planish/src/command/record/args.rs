@@ -100,11 +100,11 @@ pub struct Args {
     /// Write the program's output to this file: its first and its last 512 KiB
     #[arg(long, value_name = "FILE")]
     pub program_output: Option<PathBuf>,
-    /// Look around in the recording when it is done (`planish report -i`); without a terminal,
+    /// When the recording is done, look around in it (`planish report -i`); without a terminal,
     /// print what weighs most
     #[arg(long, conflicts_with_all = ["format", "switch_output"])]
     pub report: bool,
-    /// Keep nothing of a recording that cannot be completed, for example because the disk is full
+    /// Delete a recording that cannot be completed, for example because the disk is full
     #[arg(long)]
     pub whole: bool,
     /// The program and its arguments; put planish's own options before it; you may put `--` between

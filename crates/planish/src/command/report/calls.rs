@@ -51,7 +51,7 @@ impl HotArgs {
     }
 }
 
-/// Show who called a function, with what weight.
+/// Show what called a function, with the weight of each caller.
 ///
 /// Where it calls itself, its outermost frame counts, so that its callers' weights add up to its
 /// own total.
@@ -64,7 +64,7 @@ pub struct CallersArgs {
     graph: GraphArgs,
 }
 
-/// Show what a function called, with what weight.
+/// Show what a function called, with the weight of each callee.
 #[derive(Debug, clap::Args)]
 pub struct CalleesArgs {
     /// The function: its linkage name, or its name as in the source, with or without arguments

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Write a recording in the format of another program.
 ///
-/// The formats, and what each holds, stand in docs/reference/report-export.md.
+/// docs/reference/report-export.md describes the formats.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
     /// The recording: a file, the directory form, or `-` for the pipe form on standard input

@@ -48,14 +48,14 @@ const CALLERS: Choice<Callers> = Choice(&[(
 /// Which samples of a recording, and where its files are.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Part {
-    /// Show functions that were inlined as frames of their own, by the debug information
+    /// Show inlined functions as frames of their own (needs debug information)
     #[arg(long)]
     pub inlined: bool,
     /// Weigh time by what it adds to the length of the run: as many threads as ran at once share
     /// it. Needs records of context switches
     #[arg(long)]
     pub latency: bool,
-    /// Where the callers of samples come from that have no call chain
+    /// Where to get the callers of samples that have no call chain
     #[arg(long, value_name = "SOURCE", value_parser = CALLERS)]
     pub call_graph: Option<Callers>,
     /// Neither use nor write the index of the recording's times, which lies beside it

@@ -39,14 +39,14 @@ pub struct WaitsArgs {
 /// What is printed for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Waits {
-    /// Every single wait with its thread, reason, start, duration and CPUs: a JSON object a line
+    /// Each wait with its thread, reason, start, duration and CPUs: one JSON object per line
     Switches,
 }
 
 /// Show what each thread did over time, and how many ran at once.
 ///
-/// Needs records of context switches: `planish record --switch-events`. A line a thread, a letter
-/// for each part of the time.
+/// Needs records of context switches: `planish record --switch-events`. One line per thread, one
+/// character for each part of the time.
 #[derive(Debug, clap::Args)]
 pub struct TimelineArgs {
     #[command(flatten)]
