@@ -23,6 +23,8 @@ SECOND static void second(void)
 	{ volatile long sum = 0; for (long i = 0; i < 30000; i++) sum += i; }
 WORK(third, 20000)
 WORK(grown, GROWN)
+__attribute__((noinline)) static void between(unsigned rounds)
+	{ for (volatile long j = rounds; j > 0; j--) ; }
 int main(void)
 {
 	unsigned seed = 1;
@@ -30,7 +32,7 @@ int main(void)
 		first(); second(); third(); grown();
 		/* No two rounds are of the same length, so that no clock runs in step with them. */
 		seed = seed * 1103515245 + 12345;
-		for (volatile long j = (seed >> 16) % 30000; j > 0; j--) ;
+		between((seed >> 16) % 30000);
 	}
 	return 0;
 }

@@ -276,7 +276,8 @@ fn hostile_names_stay_inside_their_field() {
         let (stack, weight) = line.rsplit_once(' ').unwrap();
         assert!(weight.parse::<u64>().is_ok(), "{line}");
         let depth = stack.split(';').count();
-        assert!(depth < 60, "{line}");
+        // Chains along frame pointers that are none may go round to the kernel's limit.
+        assert!(depth < 200, "{line}");
     }
     for line in script.lines().filter(|line| !line.is_empty()) {
         let is_frame = line.starts_with('\t') && line.ends_with(')');

@@ -315,7 +315,7 @@ fn blocks_that_the_layout_moved_are_named() {
     let dir = dir.path();
     let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     std::fs::copy(programs.join("loops.c"), dir.join("loops.c")).unwrap();
-    std::fs::write(dir.join("order.txt"), "v1\nf work\nc0 2 1\n").unwrap();
+    std::fs::write(dir.join("order.txt"), "v1\nf work\nc0 2 1 7 5 4 6 3\n").unwrap();
     let built = |output: &str, more: &[&str]| {
         let flags = ["-O1", "-g", "-fbasic-block-address-map", "loops.c", "-o", output];
         let mut clang = Command::new("clang-22");

@@ -137,11 +137,14 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
 
 /// Whether nothing was counted in the binary.
 fn is_uncounted(error: &anyhow::Error) -> bool {
-    use layout::Error::{Counts, NoCounts, NothingHot};
+    use layout::Error::{Counts, NoCounts, NothingHot, TooFewEdges};
+    /// Of so few branches nothing can be laid out, wherever they are.
+    const FEW: u64 = 1000;
     let other = |error: &layout::Error| {
         // Its start-up code alone, or its table of calls to libraries.
         let nothing = matches!(error, NoCounts { .. } | NothingHot { .. });
-        nothing || matches!(error, Counts(counts::Error::OtherImage { .. }))
+        let few = matches!(error, TooFewEdges { entered, .. } if *entered < FEW);
+        nothing || few || matches!(error, Counts(counts::Error::OtherImage { .. }))
     };
     error.downcast_ref().is_some_and(other)
 }

@@ -142,10 +142,6 @@ pub fn hot(args: &HotArgs, global: &Global) -> anyhow::Result<u8> {
     let recorded = args.source.recording.read_with(Detail::of(by), global)?;
     by_what_is_recorded(by, &recorded)
         .with_context(|| args.source.recording.input.display().to_string())?;
-    let by = args.by.unwrap_or_default();
-    let recorded = args.source.recording.read_with(Detail::of(by), global)?;
-    by_what_is_recorded(by, &recorded)
-        .with_context(|| args.source.recording.input.display().to_string())?;
     let selected = args.source.select(&recorded)?;
     match args.format {
         Format::Text => output::print(&tell::hot_text(&selected, by))?,
