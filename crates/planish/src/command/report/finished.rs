@@ -7,7 +7,7 @@ use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
 use outcome::Finished;
 use report::Told;
-use std::io::Write;
+use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
 /// Which finished run, and how to print it.
