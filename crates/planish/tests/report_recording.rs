@@ -318,3 +318,21 @@ fn damaged_recordings_end_in_a_result_or_one_error() {
         assert!(code == Some(0) || text(&done.stderr).contains("cut.data"), "{part}");
     }
 }
+
+#[test]
+fn every_verb_reads_a_recording_that_comes_through_a_pipe() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/perfdata/pipe.data");
+    for verb in [&["hot"][..], &["hot", "--by", "thread"], &["tree"]] {
+        let shown = |input: &Path| {
+            let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+            planish.args(["report"]).args(verb).arg("-");
+            let mut cat = Command::new("cat").arg(input).stdout(Stdio::piped()).spawn().unwrap();
+            let done = planish.stdin(cat.stdout.take().unwrap()).output().unwrap();
+            cat.wait().unwrap();
+            done
+        };
+        let done = shown(&fixture);
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success() && !done.stdout.is_empty(), "{verb:?}: {said}");
+    }
+}
