@@ -194,7 +194,10 @@ fn shows_events(browser: &Browser) {
     let rows = "return Array.from(document.querySelectorAll('#threads canvas')).map(c => c.getAttribute('aria-label').replace(/^.*: /, ''))";
     assert_eq!(
         strings(&browser.run(rows)),
-        ["running 75 %, preempted 25 %, wait 0 %", "running 50 %, preempted 0 %, wait 50 %"]
+        [
+            "running 75 %, preempted 25 %, run queue 0 %, wait 0 %",
+            "running 50 %, preempted 0 %, run queue 0 %, wait 50 %"
+        ]
     );
     assert_eq!(said(browser, "states"), "runningpreemptedwait");
 
