@@ -199,7 +199,7 @@ fn shows_events(browser: &Browser) {
             "running 50 %, preempted 0 %, run queue 0 %, wait 50 %"
         ]
     );
-    assert_eq!(said(browser, "states"), "runningpreemptedwait");
+    assert_eq!(said(browser, "states"), "runningpreemptedrun queuewait");
 
     // A part of the time: the graphs are of it alone.
     let sum = "return [range === null ? null : [range.from, range.to], calls.total[0] / 1e6]";
