@@ -32,10 +32,9 @@ pub(crate) fn moved(
     blocks: &[FunctionBlocks],
     before: &Before<'_>,
 ) -> Option<Vec<Moved>> {
-    let now = blocks.iter().find(|function| {
-        let contains = |block: &image::blocks::Block| block.address <= at && at < block.end();
-        function.address() == at || function.blocks().any(contains)
-    })?;
+    let now = blocks
+        .iter()
+        .find(|function| function.blocks().any(|block| block.address <= at && at < block.end()))?;
     let named = before.image.functions().iter().find(|function| function.name == name)?;
     let old = before.blocks.iter().find(|function| function.address() == named.address)?;
     let (old, now) = (followed(old), followed(now));

@@ -135,17 +135,22 @@ fn write_beside<E: From<io::Error>>(
     Ok(out.into_inner().map_err(|error| named(path)(error.into_error()))?)
 }
 
+/// What a file is by its first bytes: `a program` (ELF), `a recording` (perf.data in either byte
+/// order), else none, also where it cannot be read.
+pub fn begins_like(path: &Path) -> Option<&'static str> {
+    let mut start = [0; 8];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).ok()?;
+    match &start {
+        [0x7f, b'E', b'L', b'F', ..] => Some("a program"),
+        b"PERFILE2" | b"2ELIFREP" => Some("a recording"),
+        _ => None,
+    }
+}
+
 /// Programs and recordings are what planish reads, never what is written here: one that has the
 /// output's name was named by mistake.
 fn refuse_input(path: &Path) -> io::Result<()> {
-    let mut start = [0; 8];
-    let known = File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok();
-    let what = match &start {
-        _ if !known => return Ok(()),
-        [0x7f, b'E', b'L', b'F', ..] => "a program",
-        b"PERFILE2" | b"2ELIFREP" => "a recording",
-        _ => return Ok(()),
-    };
+    let Some(what) = begins_like(path) else { return Ok(()) };
     Err(io::Error::other(format!(
         "{}: it is {what}, which would be replaced; name another output, or remove it first",
         path.display()

@@ -240,7 +240,8 @@ pub fn read_then<R>(
     let kernel_runs = kernel.is_some_and(|kernel| kernel.runs());
     let files = Files::new(&timeline, options.open, kernel_runs);
     let deferred = DeferredChains::read(input).map_err(fault)?;
-    let switching = switching::read(input, options.keep).map_err(fault)?;
+    let wakes = Wakes::of(input);
+    let switching = switching::read(input, &wakes, options.keep).map_err(fault)?;
     let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();
     let at_switches = events.iter().map(|event| event.is_switches).collect();
     let sampled = events.len();
@@ -266,7 +267,7 @@ pub fn read_then<R>(
         branch_callers: options.branch_callers,
         keep: options.keep,
         at_switches,
-        wakes: Wakes::of(input.attrs(), input.features()),
+        wakes,
         running,
         blocks: options.blocks,
     };

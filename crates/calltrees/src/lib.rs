@@ -15,6 +15,7 @@ mod dumped;
 mod error;
 mod event;
 mod files;
+mod handing;
 mod index;
 mod inlining;
 mod jit_dump;

@@ -6,13 +6,13 @@ use crate::branch_chain::{self, BranchKinds};
 use crate::distinct::{Distinct, Weight, Who};
 use crate::dumped::{Dumps, Held};
 use crate::files::Files;
+use crate::handing::{self, Handed};
 use crate::marks::{self, Owner};
 use crate::sideband::ThreadNames;
 use crate::switching::{Reason, Running, Switching, Wakes};
 use crate::times::Blocks;
 use crate::unwinding::{Frames, Unwinder};
 use address_spaces::{Clock, SpaceRef, Timeline};
-use crossbeam_channel::{Receiver, Sender};
 use perfdata::{ChainSample, Chunk, DeferredChains, Input, RawRecord, SampleLayout, raw_records};
 
 /// What all workers see.
@@ -113,25 +113,15 @@ pub(crate) fn count(
     threads: usize,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Counted, perfdata::Error> {
-    let threads = threads.max(1);
-    let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
-    let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
-    let work = |receive: Receiver<(u64, Chunk)>| {
+    let work = |handed: Handed| {
         let mut worker = Worker::new(shared, switching);
-        for (position, chunk) in receive {
-            worker.chunk(position, &chunk);
-            // The readers may have stopped already; then nobody needs the buffer.
-            let _ = give_back.send(chunk.bytes);
-        }
+        handed.each(|stream, position, chunk| {
+            let base = shared.bases.get(stream).copied().unwrap_or(0);
+            worker.chunk(base.saturating_add(position), chunk);
+        });
         worker.out
     };
-    // Workers end when the readers' end of the channel is gone, and readers when the workers' is.
-    let read_all = move || {
-        let read = |stream| read_stream(shared, stream, &send, &used, progress);
-        jobs::try_run(shared.input.stream_count(), threads, read)
-    };
-    let (counted, ended) = jobs::beside(vec![receive; threads], work, read_all);
-    ended?;
+    let (counted, _) = handing::to_workers(shared.input, threads, progress, work)?;
     let mut parts = counted.into_iter();
     let mut total = parts.next().unwrap_or_default();
     parts.for_each(|part| total.merge(&part));
@@ -157,28 +147,6 @@ fn unsampled(shared: &Shared<'_>, switching: Option<&Switching>, total: &mut Cou
             total.chains.add(who(reason), &[Owner::NoSample.mark()], Weight::one(ns));
         }
     }
-}
-
-fn read_stream(
-    shared: &Shared<'_>,
-    stream: usize,
-    send: &Sender<(u64, Chunk)>,
-    used: &Receiver<Vec<u8>>,
-    progress: &(dyn Fn(u64) + Sync),
-) -> Result<(), perfdata::Error> {
-    let mut position = shared.bases.get(stream).copied().unwrap_or(0);
-    let mut chunks = shared.input.stream_chunks(stream)?;
-    while let Some(chunk) = chunks.next() {
-        let chunk = chunk?;
-        let bytes = chunk.bytes.len() as u64;
-        if send.send((position, chunk)).is_err() {
-            break;
-        }
-        position += bytes;
-        progress(bytes);
-        used.try_iter().for_each(|buffer| chunks.recycle(buffer));
-    }
-    Ok(())
 }
 
 /// What held for the last sample, and until when; the next one is mostly of the same thread.

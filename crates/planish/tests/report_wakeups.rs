@@ -196,7 +196,9 @@ fn who_waited_for_a_lock_stands_beside_who_gave_it_back() {
     assert!(causes["lock"] > whole / 4 && causes["sleep"] > whole / 50, "{causes:?}");
     // Only pairs with the name or the function that is asked for.
     let through = json(dir, &["report", "waits", "--through", "main"]);
+    let kept = number(&through["wakers"], "paired");
     let through = through["wakers"]["rows"].as_array().unwrap();
+    assert_eq!(kept, through.iter().map(|row| number(row, "count")).sum::<u64>());
     assert!(through.len() < rows.len(), "{through:?}");
     assert!(through.iter().all(|row| {
         has(row, "waiting_frames", &["main"]) || has(row, "waking_frames", &["main"])
@@ -221,6 +223,11 @@ fn latency_is_the_time_in_which_anybody_ran() {
     // Samples tell both roughly; their ratio follows the time that threads ran beside each other.
     let (expected, found) = (anybody as f64 / all as f64, latency as f64 / whole as f64);
     assert!((expected - found).abs() < 0.15, "{found} of the time, by switches {expected}");
+    for verb in ["waits", "timeline"] {
+        let refused = planish(dir, &["report", verb, "--latency"]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains("weighs samples"), "{}", text(&refused.stderr));
+    }
     let without = planish(dir, &["record", "-e", "cpu-clock", "-o", "plain", "--", "./convoy"]);
     assert!(without.status.success(), "{}", text(&without.stderr));
     let refused = planish(dir, &["report", "hot", "--latency", "plain"]);

@@ -194,12 +194,9 @@ fn shows_events(browser: &Browser) {
     let rows = "return Array.from(document.querySelectorAll('#threads canvas')).map(c => c.getAttribute('aria-label').replace(/^.*: /, ''))";
     assert_eq!(
         strings(&browser.run(rows)),
-        [
-            "running 75 %, preempted 25 %, run queue 0 %, wait 0 %",
-            "running 50 %, preempted 0 %, run queue 0 %, wait 50 %"
-        ]
+        ["running 75 %, preempted 25 %, wait 0 %", "running 50 %, preempted 0 %, wait 50 %"]
     );
-    assert_eq!(said(browser, "states"), "runningpreemptedrun queuewait");
+    assert_eq!(said(browser, "states"), "runningpreemptedwait");
 
     // A part of the time: the graphs are of it alone.
     let sum = "return [range === null ? null : [range.from, range.to], calls.total[0] / 1e6]";

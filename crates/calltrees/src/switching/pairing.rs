@@ -258,7 +258,7 @@ impl Pairing {
                 self.ledger.ins_paired += 1;
                 self.ledger.waits_without_stack += u64::from(sample_ns.is_none());
                 let unknown = woken.is_none() && reason == Reason::Synchronization;
-                self.ledger.waits_without_wake += u64::from(unknown && self.ledger.wakes > 0);
+                self.ledger.waits_without_wake += u64::from(unknown);
                 let end_ns = time_ns.max(since);
                 Ended::Wait(Wait { tid, reason, sample_ns, start_ns: since, woken, end_ns })
             }
@@ -312,6 +312,9 @@ impl Pairing {
     /// The recording ended: what is still open goes into the books.
     pub fn finish(self) -> Ledger {
         let mut ledger = self.ledger;
+        if ledger.wakes == 0 {
+            ledger.waits_without_wake = 0;
+        }
         self.threads.values().for_each(|thread| ledger.close(thread));
         ledger
     }

@@ -3,8 +3,8 @@
 use super::{Ended, Interval, Pairing, Switching, ThreadRow, Wakes, Woken};
 use crate::event;
 use perfdata::{
-    ChainSample, CpuMode, Endian, EventAttr, Input, OrderOptions, Record, Sample, SampleId,
-    attr_flag, sample_type,
+    ChainSample, CpuMode, EventAttr, Input, OrderOptions, Record, Sample, SampleId, attr_flag,
+    sample_type,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -19,6 +19,7 @@ const LONGEST_SWITCH_NS: u64 = 20_000;
 /// Where the recording cannot be read.
 pub(crate) fn read(
     input: &Input,
+    wakes: &Wakes,
     keep: &(dyn Fn(&ChainSample<'_>) -> bool + Sync),
 ) -> Result<Option<Switching>, perfdata::Error> {
     if !input.attrs().iter().any(|attr| attr.flags & attr_flag::CONTEXT_SWITCH != 0) {
@@ -26,8 +27,7 @@ pub(crate) fn read(
     }
     let mut reading = Reading {
         attrs: input.attrs(),
-        wakes: Wakes::of(input.attrs(), input.features()),
-        little: input.endian() == Endian::Little,
+        wakes,
         keep,
         pairing: Pairing::default(),
         threads: FxHashMap::default(),
@@ -49,9 +49,7 @@ pub(crate) fn read(
 
 struct Reading<'i> {
     attrs: &'i [EventAttr],
-    wakes: Wakes,
-    /// The byte order of the data of tracepoints.
-    little: bool,
+    wakes: &'i Wakes,
     keep: &'i (dyn Fn(&ChainSample<'_>) -> bool + Sync),
     pairing: Pairing,
     threads: FxHashMap<i32, ThreadRow>,
@@ -202,7 +200,7 @@ impl Reading<'_> {
         if event::is_switches(attr) && sample.callchain.is_some() {
             self.pairing.sample(tid, time);
         }
-        if let Some(woken) = self.wakes.woken(sample, self.little) {
+        if let Some(woken) = self.wakes.woken(sample) {
             self.pairing.wake(woken, Woken { time_ns: time, by: tid });
         }
         if event::is_page_faults(attr) && self.counts(tid, time) {

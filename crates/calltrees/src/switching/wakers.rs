@@ -37,6 +37,14 @@ pub struct Wakers {
     pub without_waker: u64,
 }
 
+impl Wakers {
+    /// Keeps the rows for which `keep` is true.
+    pub fn retain(&mut self, keep: impl Fn(&WakerRow) -> bool) {
+        self.rows.retain(keep);
+        self.paired = self.rows.iter().map(|row| row.waits.count).sum();
+    }
+}
+
 /// A thread's name and a stack, by number.
 type Side = (u32, u32);
 

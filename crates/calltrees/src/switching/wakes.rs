@@ -20,10 +20,17 @@ const LONGEST_FORMAT: usize = 1 << 16;
 pub(crate) struct Wakes {
     /// By event: where its data say the woken thread.
     pid_at: Vec<Option<usize>>,
+    /// Whether those data have their least significant byte first.
+    little: bool,
 }
 
 impl Wakes {
-    pub(crate) fn of(attrs: &[EventAttr], features: &Features) -> Wakes {
+    pub(crate) fn of(input: &Input) -> Wakes {
+        let little = input.endian() == Endian::Little;
+        Wakes { little, ..Wakes::among(input.attrs(), input.features()) }
+    }
+
+    fn among(attrs: &[EventAttr], features: &Features) -> Wakes {
         let is = |attr: &EventAttr, wanted: &[&str]| {
             let name = attr.name.as_deref().unwrap_or_default();
             let name = name.strip_prefix("sched:").unwrap_or_default();
@@ -38,7 +45,8 @@ impl Wakes {
         let described = described.map(|known| known.bytes.as_slice()).unwrap_or_default();
         let name = names.first().copied().unwrap_or_default();
         let at = field(described, name, "pid").unwrap_or(USUAL_PID);
-        Wakes { pid_at: attrs.iter().map(|attr| is(attr, names).then_some(at)).collect() }
+        let pid_at = attrs.iter().map(|attr| is(attr, names).then_some(at)).collect();
+        Wakes { pid_at, ..Wakes::default() }
     }
 
     /// Whether an event is one.
@@ -49,14 +57,14 @@ impl Wakes {
     /// Whom the sample of a record woke; none: it is no wake-up, or does not say.
     pub(crate) fn woken_in(&self, input: &Input, raw: &RawRecord<'_>) -> Option<i32> {
         let layout = input.layouts().for_sample(raw.body).ok()?;
-        self.woken(&layout.parse(raw).ok()?, input.endian() == Endian::Little)
+        self.woken(&layout.parse(raw).ok()?)
     }
 
     /// The same of a sample.
-    pub(crate) fn woken(&self, sample: &Sample<'_>, little: bool) -> Option<i32> {
+    pub(crate) fn woken(&self, sample: &Sample<'_>) -> Option<i32> {
         let at = (*self.pid_at.get(sample.attr_index as usize)?)?;
         let bytes = sample.raw?.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(if little { i32::from_le_bytes(bytes) } else { i32::from_be_bytes(bytes) })
+        Some(if self.little { i32::from_le_bytes(bytes) } else { i32::from_be_bytes(bytes) })
     }
 }
 
@@ -114,12 +122,12 @@ mod tests {
             attr(1, "cs"),
             attr(TRACEPOINT, "sched:sched_waking:u"),
         ];
-        let wakes = Wakes::of(&both, &features);
+        let wakes = Wakes::among(&both, &features);
         assert_eq!([0, 1, 2, 3].map(|event| wakes.is(event)), [false, false, true, false]);
-        let wakes = Wakes::of(&both[..2], &features);
+        let wakes = Wakes::among(&both[..2], &features);
         assert_eq!([0, 1, 2].map(|event| wakes.is(event)), [true, false, false]);
-        assert!(!Wakes::of(&both[1..2], &features).is(0));
+        assert!(!Wakes::among(&both[1..2], &features).is(0));
         // A name alone is no tracepoint.
-        assert!(!Wakes::of(&[attr(1, "sched:sched_waking")], &features).is(0));
+        assert!(!Wakes::among(&[attr(1, "sched:sched_waking")], &features).is(0));
     }
 }

@@ -115,7 +115,7 @@ impl<'r> Timeline<'r> {
                 "running_ns": of(|states| states.running),
                 "waiting_ns": of(|states| states.waiting),
                 "preempted_ns": of(|states| states.preempted),
-                "run_queue_ns": of(|states| states.run_queue),
+                "run_queue_ns": self.switching.has_wakes.then(|| of(|states| states.run_queue)),
             })
         };
         let thread = |number: &usize| {

@@ -4,7 +4,8 @@ use super::{Made, Order, percent};
 use crate::data::Data;
 use crate::row::{Column, Fold, Row, RowKey, Table};
 use calltrees::rows::Subject;
-use calltrees::{FunctionId, Known, Weight};
+use calltrees::switching::Reason;
+use calltrees::{Event, FunctionId, Known, Weight};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -16,8 +17,8 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, kind: usize, kinds: usize, weight: Weight) {
-        self.all.add(weight);
+    fn add(&mut self, kind: usize, kinds: usize, weight: Weight, begins: bool) {
+        self.all.add(counted(weight, begins));
         self.kinds.resize(kinds, Weight::default());
         if let Some(sum) = self.kinds.get_mut(kind) {
             sum.add(weight);
@@ -25,11 +26,19 @@ impl Sums {
     }
 }
 
-/// The events that are waits, with their names.
-fn kinds(data: &Data) -> Vec<(u32, String)> {
+/// The weight of waits in a sum of all: the end of a wait in the run queue is no wait of its own.
+fn counted(weight: Weight, begins: bool) -> Weight {
+    Weight { samples: if begins { weight.samples } else { 0 }, ..weight }
+}
+
+/// The events that are waits, with their names, and whether they are whole ones or begin one.
+fn kinds(data: &Data) -> Vec<(u32, String, bool)> {
     let events = (0u32..).zip(&data.recorded().events);
-    let waits = events.filter(|(_, event)| event.off_cpu.is_some());
-    waits.map(|(number, event)| (number, event.name.clone())).collect()
+    let of = |(number, event): (u32, &Event)| {
+        let reason = event.off_cpu?;
+        Some((number, event.name.clone(), reason != Reason::RunQueue))
+    };
+    events.filter_map(of).collect()
 }
 
 pub(super) fn table(made: &Made<'_>) -> Table {
@@ -45,19 +54,19 @@ pub(super) fn table(made: &Made<'_>) -> Table {
     let mut stacks: FxHashMap<&[FunctionId], Sums> = FxHashMap::default();
     let mut whole = Weight::default();
     for stack in &data.recorded().stacks {
-        let kind = kinds.iter().position(|(event, _)| *event == stack.event);
-        let Some(kind) = kind else { continue };
-        whole.add(stack.weight);
-        match made.waits_by_stack {
-            true => {
-                stacks.entry(&stack.functions).or_default().add(kind, kinds.len(), stack.weight)
-            }
-            false => threads.entry(stack.thread).or_default().add(kind, kinds.len(), stack.weight),
-        }
+        let found = kinds.iter().enumerate().find(|(_, kind)| kind.0 == stack.event);
+        let Some((kind, &(_, _, begins))) = found else { continue };
+        whole.add(counted(stack.weight, begins));
+        let count = kinds.len();
+        let sums = match made.waits_by_stack {
+            true => stacks.entry(&stack.functions).or_default(),
+            false => threads.entry(stack.thread).or_default(),
+        };
+        sums.add(kind, count, stack.weight, begins);
     }
     let mut columns = vec![Column::new("share", 9, 0), Column::new("waited", 11, 0)];
     let from = [48usize, 70, 90, 110, 130, 150];
-    for ((_, name), from) in kinds.iter().zip(from) {
+    for ((_, name, _), from) in kinds.iter().zip(from) {
         columns.push(Column::new(name.clone(), name.chars().count().max(9) + 2, from));
     }
     columns.extend([Column::new("waits", 9, 100), Column::new("longest", 11, 90)]);

@@ -70,6 +70,22 @@ fn a_wake_up_splits_a_wait_for_something_from_the_wait_for_a_cpu() {
 }
 
 #[test]
+fn waits_before_the_first_wake_up_lack_one_too() {
+    let mut pairing = Pairing::default();
+    pairing.switch_out(7, 100, false);
+    pairing.switch_in(7, 150);
+    pairing.switch_out(7, 200, true);
+    pairing.switch_in(7, 210);
+    pairing.wake(7, Woken { time_ns: 220, by: 8 });
+    assert_eq!(pairing.finish().waits_without_wake, 1);
+    // Where none is recorded, no wait can have one.
+    let mut pairing = Pairing::default();
+    pairing.switch_out(7, 100, false);
+    pairing.switch_in(7, 150);
+    assert_eq!(pairing.finish().waits_without_wake, 0);
+}
+
+#[test]
 fn the_last_switch_of_a_thread_comes_after_its_end_and_belongs_to_it() {
     let mut pairing = Pairing::default();
     pairing.switch_in(7, 10);

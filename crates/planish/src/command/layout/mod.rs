@@ -135,7 +135,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// Whether nothing was counted in the binary.
+/// Whether nothing was counted in the binary, or hardly anything.
 fn is_uncounted(error: &anyhow::Error) -> bool {
     use layout::Error::{Counts, NoCounts, NothingHot, TooFewEdges};
     /// Of so few branches nothing can be laid out, wherever they are.

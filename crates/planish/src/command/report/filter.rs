@@ -109,19 +109,7 @@ impl FilterArgs {
     /// Where nothing has a name that is asked for.
     pub fn narrow(&self, recorded: &mut Recorded) -> Result<(), String> {
         let named = self.named(recorded)?;
-        if let Some(comm) = &named.comm {
-            recorded.retain(|thread, _, _| thread.name == *comm);
-        }
-        if let Some(within) = &named.cgroups {
-            let cgroups = recorded.cgroups.clone();
-            let is_in = |index: u32| {
-                cgroups.get(index as usize).is_some_and(|group| within.contains(&group.id))
-            };
-            recorded.retain(|_, stack, _| stack.cgroup.is_some_and(is_in));
-        }
-        if let Some(through) = &named.through {
-            recorded.retain(|_, stack, _| stack.functions.iter().any(|id| through.contains(id)));
-        }
+        narrow_to(&named, recorded);
         Ok(())
     }
 
@@ -151,6 +139,23 @@ impl FilterArgs {
             None => None,
         };
         Ok(Named { comm: self.comm.clone(), cgroups, through })
+    }
+}
+
+/// Leaves out what is not of these names.
+pub fn narrow_to(named: &Named, recorded: &mut Recorded) {
+    if let Some(comm) = &named.comm {
+        recorded.retain(|thread, _, _| thread.name == *comm);
+    }
+    if let Some(within) = &named.cgroups {
+        let cgroups = recorded.cgroups.clone();
+        let is_in = |index: u32| {
+            cgroups.get(index as usize).is_some_and(|group| within.contains(&group.id))
+        };
+        recorded.retain(|_, stack, _| stack.cgroup.is_some_and(is_in));
+    }
+    if let Some(through) = &named.through {
+        recorded.retain(|_, stack, _| stack.functions.iter().any(|id| through.contains(id)));
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::cli::FINE;
 use crate::output::{self, Stream};
 use anyhow::{Context as _, bail};
+use beside::named::begins_like;
 use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
 use outcome::Finished;
 use report::Told;
-use std::io::{Read as _, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Which finished run, and how to print it.
@@ -100,21 +101,12 @@ fn report_file(path: &Path) -> (PathBuf, bool) {
     (file, project.is_some())
 }
 
-/// Whether a file has the magic number of perf.data, in either byte order.
-fn begins_like_a_recording(file: &Path) -> bool {
-    let mut head = [0; 8];
-    // A pipe would lose what is read of it.
-    let opened = std::fs::File::open(file).ok().filter(|_| file.is_file());
-    let read = opened.is_some_and(|mut file| file.read_exact(&mut head).is_ok());
-    read && matches!(&head, b"PERFILE2" | b"2ELIFREP")
-}
-
 fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
     let shown = file.display().to_string();
     if has_project && !file.exists() {
         bail!("{shown}: there is no report yet; `planish optimize` makes one");
     }
-    if begins_like_a_recording(file) {
+    if file.is_file() && begins_like(file) == Some("a recording") {
         bail!("{shown}: this is a recording; `planish report hot {shown}` shows what weighs most");
     }
     let text = crate::input::read_to_string(file)?;

@@ -51,15 +51,15 @@ pub struct Part {
     /// Show inlined functions as frames of their own (needs debug information)
     #[arg(long)]
     pub inlined: bool,
-    /// Weigh time by what it adds to the length of the run: as many threads as ran at once share
-    /// it. Needs records of context switches
+    /// Weigh time by what it adds to the length of the run: threads that run at once share it. Needs
+    /// records of context switches
     #[arg(long)]
     pub latency: bool,
     /// Where to get the callers of samples that have no call chain
     #[arg(long, value_name = "SOURCE", value_parser = CALLERS)]
     pub call_graph: Option<Callers>,
-    /// Neither use nor write the index of the recording's times, which lies beside it
-    /// (PERF.DATA.planish-index) once a large one was read, and makes --time fast
+    /// Neither use nor write PERF.DATA.planish-index, the index that planish leaves beside a large
+    /// recording to make --time fast
     #[arg(long)]
     pub no_index: bool,
     #[command(flatten)]

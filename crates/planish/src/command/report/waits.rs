@@ -1,11 +1,12 @@
 //! `planish report waits` and `timeline`: how long threads and stacks of a recording waited, for what
 //! reason, and when.
 
+use super::filter::narrow_to;
 use super::interactive;
 use super::recording::{Detail, Recording, open};
 use crate::cli::{FINE, Format, Global};
 use crate::output;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use calltrees::switching::{ThreadRow, Wakers, wakers};
 use calltrees::{Recorded, Session};
 use report::calls::timeline::Timeline;
@@ -69,8 +70,20 @@ fn parts(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| format!("expected a number from 1 to {MOST}"))
 }
 
+/// Refuses `--latency`, which weighs samples: waits and the time line have none.
+fn refuse_latency(recording: &Recording) -> anyhow::Result<()> {
+    if recording.part.latency {
+        bail!(
+            "--latency weighs samples, and this tells of switches; use it with hot, callers, \
+             callees, tree or lines"
+        );
+    }
+    Ok(())
+}
+
 /// Runs `planish report timeline`.
 pub fn timeline(args: &TimelineArgs, global: &Global) -> anyhow::Result<u8> {
+    refuse_latency(&args.recording)?;
     if args.recording.interactive {
         return interactive::run_view(&args.recording, View::Timeline, global);
     }
@@ -100,12 +113,12 @@ fn read(
         let has = recorded.switching.as_ref().is_some_and(|switching| switching.has_wakers);
         // Samples tell their control groups, and pairs of stacks do not.
         let wanted = pairs && has && filter.cgroup.is_none();
-        let found = wanted.then(|| wakers(&recorded, session, progress)).transpose()?;
+        let mut found = wanted.then(|| wakers(&recorded, session, progress)).transpose()?;
         let named = filter.named(&recorded).map_err(anyhow::Error::msg);
         let named = named.with_context(|| path.display().to_string())?;
-        filter.narrow(&mut recorded).map_err(anyhow::Error::msg)?;
-        let found = found.map(|mut found| {
-            found.rows.retain(|row| {
+        narrow_to(&named, &mut recorded);
+        if let Some(found) = &mut found {
+            found.retain(|row| {
                 let (waiting, waking) = (&row.waiting_stack, &row.waking_stack);
                 let through = named.through.as_ref().is_none_or(|through| {
                     waiting.iter().chain(waking).any(|function| through.contains(function))
@@ -113,8 +126,7 @@ fn read(
                 let comm = named.comm.as_ref();
                 through && comm.is_none_or(|comm| [&row.waiting, &row.waking].contains(&comm))
             });
-            found
-        });
+        }
         Ok((recorded, found))
     };
     recording.part.read_then(path, &input, Detail::default(), global, then)?
@@ -122,6 +134,7 @@ fn read(
 
 /// Runs `planish report waits`.
 pub fn waits(args: &WaitsArgs, global: &Global) -> anyhow::Result<u8> {
+    refuse_latency(&args.recording)?;
     if args.recording.interactive {
         return interactive::run_view(&args.recording, View::Waits, global);
     }

@@ -170,10 +170,9 @@ impl Page<'_> {
 
     /// Said of a block that the layout moved.
     fn moved(&self, block: BlockId) -> String {
-        let of = |moved: &&annotate::Moved| moved.block == block;
-        let Some(moved) = self.told.annotated.moved.iter().flatten().find(of) else {
-            return String::new();
-        };
+        let moved = self.told.annotated.moved.as_deref().unwrap_or_default();
+        let found = moved.binary_search_by_key(&block, |moved| moved.block);
+        let Some(moved) = found.ok().and_then(|at| moved.get(at)) else { return String::new() };
         match moved.before {
             Some(before) => format!(" (moved, was behind bb{})", before.0),
             None => " (moved, was first)".to_owned(),

@@ -44,14 +44,12 @@ struct Row {
     parts: Vec<String>,
 }
 
-/// The states of a thread's part, in the order in which they are drawn.
-fn states(part: &States) -> [(&'static str, u64); 4] {
-    [
-        ("running", part.running),
-        ("preempted", part.preempted),
-        ("run queue", part.run_queue),
-        ("wait", part.waiting),
-    ]
+/// The states of a thread's part, in the order in which they are drawn; `wakes`: whether the run
+/// queue is known.
+fn states(part: &States, wakes: bool) -> Vec<(&'static str, u64)> {
+    let queue = wakes.then_some(("run queue", part.run_queue));
+    let before = [("running", part.running), ("preempted", part.preempted)];
+    before.into_iter().chain(queue).chain([("wait", part.waiting)]).collect()
 }
 
 fn level(part: u64, whole: u64) -> char {
@@ -96,22 +94,27 @@ fn of_switches(
     if order.is_empty() {
         return None;
     }
+    let wakes = switching.has_wakes;
+    let named = |(name, _): (&str, u64)| name.to_owned();
+    let names: Vec<String> = states(&States::default(), wakes).into_iter().map(named).collect();
     let ran = |at: &usize| switching.threads.get(*at).map_or(0, |thread| thread.times.cpu_ns);
     order.sort_by_key(|at| (Reverse(ran(at)), *at));
     let threads = order.iter().take(MOST_THREADS).filter_map(|&at| {
         let (thread, own) = (switching.threads.get(at)?, found.threads.get(at)?);
-        let state =
-            |index: usize| own.iter().filter_map(move |part| states(part).get(index).map(|s| s.1));
-        let columns: Vec<Vec<u64>> =
-            (0..states(&States::default()).len()).map(|index| state(index).collect()).collect();
+        let mut columns = vec![Vec::with_capacity(own.len()); names.len()];
+        for part in own {
+            let both = columns.iter_mut().zip(states(part, wakes));
+            both.for_each(|(column, (_, ns))| column.push(ns));
+        }
         Some(row(&crate::calls::waits::named(thread), &columns, found.part_ns))
     });
+    let threads = threads.collect();
     Some(TimeLine {
         source: "switches",
         length: found.part_ns.saturating_mul(PARTS as u64),
         part: found.part_ns,
-        states: states(&States::default()).map(|(name, _)| name.to_owned()).to_vec(),
-        threads: threads.collect(),
+        states: names,
+        threads,
         unlisted: order.len().saturating_sub(MOST_THREADS) as u64,
         blocks: blocks.map(|blocks| {
             let offset = i128::from(blocks.start()) - i128::from(found.begin_ns);
