@@ -2,6 +2,8 @@
 
 use crate::kernel_map::{self, Extent};
 use perfdata::{CpuMode, MmapEvent, Record, RuntimeAddr};
+use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
 /// The pid under which the kernel's own mappings are recorded.
 pub const KERNEL_PID: i32 = -1;
@@ -49,7 +51,7 @@ pub enum Change {
         /// File offset at `start`.
         pgoff: u64,
         /// The file.
-        file: MappedFile,
+        file: Arc<MappedFile>,
     },
     /// A process began as a copy of another.
     Fork {
@@ -95,7 +97,7 @@ impl Change {
     ) -> Change {
         let (start, len, pgoff) = piece;
         if pid != KERNEL_PID {
-            let file = MappedFile { path, build_id, side: Side::Process };
+            let file = Arc::new(MappedFile { path, build_id, side: Side::Process });
             return Change::Map { pid, start, len, pgoff, file };
         }
         let Extent { start, len, placed } = kernel_map::extent(&path, start.0, len, pgoff);
@@ -105,7 +107,30 @@ impl Change {
             start: RuntimeAddr(start),
             len,
             pgoff,
-            file: MappedFile { path, build_id, side },
+            file: Arc::new(MappedFile { path, build_id, side }),
         }
+    }
+}
+
+/// Lets the changes of one file share what is known of it: programs that start again and again map
+/// the same files.
+#[derive(Debug, Default)]
+pub struct SharedFiles {
+    known: FxHashSet<Arc<MappedFile>>,
+}
+
+impl SharedFiles {
+    /// The change with a file that others may have, too.
+    #[must_use]
+    pub fn share(&mut self, mut change: Change) -> Change {
+        if let Change::Map { file, .. } = &mut change {
+            match self.known.get(file) {
+                Some(known) => *file = Arc::clone(known),
+                None => {
+                    self.known.insert(Arc::clone(file));
+                }
+            }
+        }
+        change
     }
 }

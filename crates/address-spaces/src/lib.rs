@@ -13,7 +13,7 @@ mod kernel_map;
 mod spaces;
 mod timeline;
 
-pub use change::{Change, KERNEL_PID, MappedFile, Side};
+pub use change::{Change, KERNEL_PID, MappedFile, SharedFiles, Side};
 pub use clock::Clock;
 pub use kernel_map::{KernelPart, is_vmlinux};
 pub use spaces::{AddressSpace, AddressSpaces, FileId, Mapping};

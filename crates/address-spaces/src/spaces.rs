@@ -13,6 +13,7 @@ use rpds::RedBlackTreeMapSync;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher as _;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// Index of a [`MappedFile`] in the [`AddressSpaces`] or [`Timeline`](crate::Timeline) it is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,7 +111,7 @@ impl AddressSpace {
 #[derive(Debug, Default)]
 pub struct AddressSpaces {
     files: Vec<MappedFile>,
-    numbers: FxHashMap<MappedFile, FileId>,
+    numbers: FxHashMap<Arc<MappedFile>, FileId>,
     processes: FxHashMap<i32, AddressSpace>,
 }
 
@@ -155,10 +156,10 @@ impl AddressSpaces {
         &self.files
     }
 
-    fn number(&mut self, file: MappedFile) -> FileId {
+    fn number(&mut self, file: Arc<MappedFile>) -> FileId {
         let next = FileId(u32::try_from(self.files.len()).unwrap_or(u32::MAX));
         *self.numbers.entry(file).or_insert_with_key(|file| {
-            self.files.push(file.clone());
+            self.files.push(MappedFile::clone(file));
             next
         })
     }

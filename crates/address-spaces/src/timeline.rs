@@ -123,9 +123,10 @@ impl Timeline {
 mod tests {
     use super::*;
     use crate::change::Side;
+    use std::sync::Arc;
 
-    fn file(name: &str) -> MappedFile {
-        MappedFile { path: name.into(), build_id: None, side: Side::Process }
+    fn file(name: &str) -> Arc<MappedFile> {
+        Arc::new(MappedFile { path: name.into(), build_id: None, side: Side::Process })
     }
 
     fn map(pid: i32, start: u64, len: u64, name: &str) -> Change {

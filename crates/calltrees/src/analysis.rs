@@ -221,7 +221,8 @@ pub fn read_then<R>(
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = Clock::of(input);
     let side = match options.index {
-        Some(index) => sideband::of_index(input, index, clock),
+        Some(index) => sideband::of_index(input, index, clock)
+            .map_err(|_| Error::Index { path: path.to_owned() })?,
         None => sideband::read(input, options.threads, clock).map_err(fault)?,
     };
     let part = options

@@ -217,6 +217,7 @@ mod tests {
     use super::*;
     use address_spaces::{MappedFile, Side};
     use perfdata::RuntimeAddr;
+    use std::sync::Arc;
 
     fn dump(functions: &[(u64, u64, &str)]) -> JitDump {
         let mut bytes = Vec::new();
@@ -236,6 +237,7 @@ mod tests {
 
     fn map(time: u64, pid: i32, path: &str) -> (u64, Change) {
         let file = MappedFile { path: path.to_owned(), build_id: None, side: Side::Process };
+        let file = Arc::new(file);
         (time, Change::Map { pid, start: RuntimeAddr(0x10), len: 16, pgoff: 0, file })
     }
 

@@ -1,9 +1,9 @@
 //! The first pass over a recording: mappings, names of threads, losses.
 
-use crate::index::{self, Index, StreamIndex};
+use crate::index::{Damaged, Index, StreamIndex};
 use crate::kernel::Reference;
 use crate::kernel_code;
-use address_spaces::{Change, Clock, KERNEL_PID};
+use address_spaces::{Change, Clock, KERNEL_PID, SharedFiles};
 use perfdata::{Input, Record, RuntimeAddr, raw_records};
 use rustc_hash::FxHashMap;
 
@@ -14,6 +14,8 @@ const KERNEL: &[u8] = b"[kernel.kallsyms]";
 #[derive(Default)]
 pub(crate) struct Sideband {
     pub changes: Vec<(u64, Change)>,
+    /// The files of the changes.
+    shared: SharedFiles,
     pub naming: Vec<(u64, Naming)>,
     /// Paths of control groups by number, as first recorded.
     pub cgroups: FxHashMap<u64, String>,
@@ -50,7 +52,10 @@ pub(crate) fn read(
 }
 
 /// What an index has of it.
-pub(crate) fn of_index(input: &Input, index: &Index, clock: Clock) -> Sideband {
+///
+/// # Errors
+/// Where a record of it is damaged.
+pub(crate) fn of_index(input: &Input, index: &Index, clock: Clock) -> Result<Sideband, Damaged> {
     let of = |stream: &StreamIndex| {
         let mut out = Sideband {
             samples: stream.blocks.iter().map(|block| u64::from(block.samples)).sum(),
@@ -58,7 +63,7 @@ pub(crate) fn of_index(input: &Input, index: &Index, clock: Clock) -> Sideband {
             truncated_bytes: stream.truncated_bytes,
             ..Sideband::default()
         };
-        for (position, raw) in index::side_records(&stream.side, input.endian()) {
+        stream.side.each(stream.bytes(), input.endian(), &mut |position, raw| {
             if let Ok((record, id)) = Record::parse(&raw, input.layouts()) {
                 let time = match clock {
                     Clock::Time => id.time.unwrap_or(0),
@@ -66,16 +71,18 @@ pub(crate) fn of_index(input: &Input, index: &Index, clock: Clock) -> Sideband {
                 };
                 out.note(time, &record);
             }
-        }
-        (out, stream.bytes())
+        })?;
+        Ok((out, stream.bytes()))
     };
-    joined(index.streams.iter().map(of).collect(), clock)
+    Ok(joined(index.streams.iter().map(of).collect::<Result<_, _>>()?, clock))
 }
 
 /// The whole of its streams, each with its bytes of records.
 fn joined(parts: Vec<(Sideband, u64)>, clock: Clock) -> Sideband {
     let mut all = Sideband::default();
     let mut base = 0u64;
+    all.changes.reserve_exact(parts.iter().map(|(part, _)| part.changes.len()).sum());
+    all.naming.reserve_exact(parts.iter().map(|(part, _)| part.naming.len()).sum());
     for (part, bytes) in parts {
         let shift = if clock == Clock::Position { base } else { 0 };
         let later = |time: u64| time.saturating_add(shift);
@@ -127,7 +134,8 @@ fn of(input: &Input, stream: usize, clock: Clock) -> Result<(Sideband, u64), per
 
 impl Sideband {
     fn note(&mut self, time: u64, record: &Record<'_>) {
-        self.changes.extend(Change::of(record).map(|change| (time, change)));
+        let change = Change::of(record).map(|change| (time, self.shared.share(change)));
+        self.changes.extend(change);
         match record {
             Record::Mmap(map) if map.pid == KERNEL_PID && map.path.starts_with(KERNEL) => {
                 let path = String::from_utf8_lossy(map.path);

@@ -257,14 +257,14 @@ fn number(text: &str) -> Option<u64> {
 pub(crate) fn preferred_addresses(pid: i32, images: &[Arc<Image>]) -> Vec<(u64, Change, bool)> {
     let mut out = Vec::new();
     for image in images {
-        let file = MappedFile {
+        let file = Arc::new(MappedFile {
             path: image.path().display().to_string(),
             build_id: None,
             side: Side::Process,
-        };
+        });
         for s in image.segments().iter().filter(|s| s.executable) {
             let (start, len, pgoff) = (RuntimeAddr(s.address.0), s.file_bytes, s.offset.0);
-            let file = file.clone();
+            let file = Arc::clone(&file);
             out.push((0, Change::Map { pid, start, len, pgoff, file }, false));
         }
     }

@@ -5,20 +5,19 @@
 //! For each stream: where its records begin (8), whether they lie one behind the other (1), unknown
 //! records (8), missing bytes (8), the number of blocks (4), bytes of side records (8); then the
 //! blocks (bytes, samples, damaged samples: 4 each; times of the first and last sample: 8 each, the
-//! first behind the last where there is none); then the side records.
+//! first behind the last where there is none); then the packed side records ([`Side`]).
 
+use super::side::Side;
 use super::{Block, Index, StreamIndex};
 
 const MAGIC: [u8; 8] = *b"PLANIDX\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of what binds an index to its recording.
 pub const BINDING_BYTES: usize = 32;
 /// Bytes before what the CRC is of.
 const HEAD_BYTES: usize = 16;
 const BLOCK_BYTES: u64 = 28;
 const STREAM_BYTES: u64 = 37;
-/// Bytes before a side record.
-pub(super) const SIDE_HEAD_BYTES: usize = 12;
 
 /// Why bytes are no index that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +56,7 @@ impl Index {
             out.extend(stream.unknown.to_le_bytes());
             out.extend(stream.truncated_bytes.to_le_bytes());
             out.extend((stream.blocks.len() as u32).to_le_bytes());
-            out.extend((stream.side.len() as u64).to_le_bytes());
+            out.extend((stream.side.packed().len() as u64).to_le_bytes());
             for block in &stream.blocks {
                 for number in [block.bytes, block.samples, block.malformed] {
                     out.extend(number.to_le_bytes());
@@ -66,7 +65,7 @@ impl Index {
                 out.extend(first.to_le_bytes());
                 out.extend(last.to_le_bytes());
             }
-            out.extend(&stream.side);
+            out.extend(stream.side.packed());
         }
         let sum = crc32fast::hash(out.get(HEAD_BYTES..).unwrap_or_default());
         if let Some(place) = out.get_mut(HEAD_BYTES - 4..HEAD_BYTES) {
@@ -158,7 +157,7 @@ impl<'b> Reader<'b> {
             return Err(self.damaged("a stream has more than is left"));
         }
         let blocks = (0..blocks).map(|_| self.block()).collect::<Result<_, _>>()?;
-        let side = self.take(usize::try_from(side).unwrap_or(usize::MAX))?.to_vec();
+        let side = Side::of(self.take(usize::try_from(side).unwrap_or(usize::MAX))?.to_vec());
         Ok(StreamIndex { start, is_seekable, unknown, truncated_bytes, blocks, side })
     }
 
@@ -196,7 +195,7 @@ mod tests {
                 unknown,
                 truncated_bytes: unknown / 2,
                 blocks,
-                side,
+                side: Side::of(side),
             })
     }
 

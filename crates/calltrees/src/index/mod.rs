@@ -12,11 +12,13 @@
 
 mod form;
 mod part;
+mod side;
 mod survey;
 
 pub use form::{BINDING_BYTES, Unusable};
 pub(crate) use part::Part;
-pub(crate) use survey::side_records;
+pub(crate) use side::Damaged;
+use side::Side;
 
 use perfdata::Input;
 use std::ops::Range;
@@ -45,10 +47,8 @@ pub(crate) struct StreamIndex {
     pub unknown: u64,
     pub truncated_bytes: u64,
     pub blocks: Vec<Block>,
-    /// Records that say what was mapped, who was called what, and what was lost: each with its
-    /// position in the stream (8 bytes) and its size (4) before it, both of the least significant
-    /// byte first.
-    pub side: Vec<u8>,
+    /// Records that say what was mapped, who was called what, and what was lost.
+    pub side: Side,
 }
 
 impl StreamIndex {
@@ -86,6 +86,15 @@ impl Index {
             extent.start == stream.start && (!stream.is_seekable || stream.bytes() <= room)
         };
         self.streams.len() == input.stream_count() && self.streams.iter().enumerate().all(fits)
+    }
+
+    /// How many records it has that are no samples; none where one of them is damaged.
+    pub fn record_count(&self, input: &Input) -> Option<u64> {
+        let mut count = 0;
+        for stream in &self.streams {
+            stream.side.each(stream.bytes(), input.endian(), &mut |_, _| count += 1).ok()?;
+        }
+        Some(count)
     }
 
     /// From the earliest sample to just after the latest one, in ns of the recording's clock; none

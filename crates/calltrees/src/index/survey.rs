@@ -1,9 +1,11 @@
 //! The pass that makes an index: pieces of streams in any order to blocks in theirs.
 
-use super::form::SIDE_HEAD_BYTES;
+use super::side::{self, Packer};
 use super::{Block, Index, StreamIndex};
 use crate::handing::{self, Handed};
 use perfdata::{Chunk, Input, RawRecord, ReadStats, Record, RecordError, kind, raw_records};
+use std::io;
+use std::path::Path;
 
 /// Bytes of records that a block has at least, if its stream goes on.
 const BLOCK_BYTES: u32 = 1 << 20;
@@ -18,7 +20,7 @@ struct Piece {
     offset: u64,
     block: Block,
     unknown: u64,
-    /// As [`StreamIndex::side`].
+    /// Its records that are no samples, not packed yet.
     side: Vec<u8>,
 }
 
@@ -73,9 +75,7 @@ impl Piece {
                 let size = raw.body.len() + HEADER_BYTES;
                 let begin = usize::try_from(within).unwrap_or(usize::MAX);
                 let bytes = chunk.bytes.get(begin..begin.saturating_add(size)).unwrap_or_default();
-                self.side.extend(self.position.wrapping_add(within).to_le_bytes());
-                self.side.extend((bytes.len() as u32).to_le_bytes());
-                self.side.extend(bytes);
+                side::put(self.position.wrapping_add(within), bytes, &mut self.side);
             }
             _ => {}
         }
@@ -87,25 +87,8 @@ fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)
     Some((one.0.min(other.0), one.1.max(other.1)))
 }
 
-/// The side records of a stream, each with its position; `endian` is the recording's.
-pub(crate) fn side_records(
-    side: &[u8],
-    endian: perfdata::Endian,
-) -> impl Iterator<Item = (u64, RawRecord<'_>)> {
-    let mut rest = side;
-    std::iter::from_fn(move || {
-        let (head, behind) = rest.split_first_chunk::<SIDE_HEAD_BYTES>()?;
-        let (position, size) = head.split_first_chunk::<8>()?;
-        let size: [u8; 4] = size.try_into().ok()?;
-        let (record, behind) = behind.split_at_checked(u32::from_le_bytes(size) as usize)?;
-        rest = behind;
-        let position = u64::from_le_bytes(*position);
-        Some((position, raw_records(record, position, endian).next()?))
-    })
-}
-
 /// The index of all pieces of a recording; `ends` tells how the reading of each stream went.
-fn index(input: &Input, mut pieces: Vec<Piece>, ends: &[ReadStats]) -> Index {
+fn index(input: &Input, mut pieces: Vec<Piece>, ends: &[ReadStats]) -> io::Result<Index> {
     pieces.sort_unstable_by_key(|piece| (piece.stream, piece.position));
     let stream = |(number, end): (usize, &ReadStats)| StreamIndex {
         start: input.stream_extent(number).start,
@@ -114,11 +97,14 @@ fn index(input: &Input, mut pieces: Vec<Piece>, ends: &[ReadStats]) -> Index {
         ..StreamIndex::default()
     };
     let mut streams: Vec<StreamIndex> = ends.iter().enumerate().map(stream).collect();
+    let mut sides: Vec<Packer> = streams.iter().map(|_| Packer::new()).collect();
     for piece in pieces {
         let Some(stream) = streams.get_mut(piece.stream) else { continue };
+        if let Some(side) = sides.get_mut(piece.stream) {
+            side.add(&piece.side)?;
+        }
         stream.is_seekable &= piece.offset == stream.start.saturating_add(piece.position);
         stream.unknown += piece.unknown;
-        stream.side.extend(&piece.side);
         match stream.blocks.last_mut() {
             Some(last) if last.bytes < BLOCK_BYTES / 2 => {
                 last.bytes += piece.block.bytes;
@@ -129,7 +115,10 @@ fn index(input: &Input, mut pieces: Vec<Piece>, ends: &[ReadStats]) -> Index {
             _ => stream.blocks.push(piece.block),
         }
     }
-    Index { streams }
+    for (stream, side) in streams.iter_mut().zip(sides) {
+        stream.side = side.finish()?;
+    }
+    Ok(Index { streams })
 }
 
 pub(super) fn read(
@@ -147,5 +136,8 @@ pub(super) fn read(
         pieces
     };
     let (pieces, ends) = handing::to_workers(input, threads, progress, work)?;
-    Ok(index(input, pieces.into_iter().flatten().collect(), &ends))
+    index(input, pieces.into_iter().flatten().collect(), &ends).map_err(|source| {
+        let path = input.stream_path(0).map(Path::to_owned).unwrap_or_default();
+        perfdata::Error::Io { path, action: "pack the index of it", source }
+    })
 }

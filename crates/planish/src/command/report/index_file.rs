@@ -116,6 +116,9 @@ fn stored(
     if !index.fits(input) {
         return Err("it names other places than the recording has".to_owned());
     }
+    if index.record_count(input).is_none() {
+        return Err("one of its records is damaged".to_owned());
+    }
     Ok(Some(index))
 }
 
