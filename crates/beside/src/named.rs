@@ -121,8 +121,13 @@ fn write_beside<E: From<io::Error>>(
 ) -> Result<Unfinished, E> {
     refuse_input(path)?;
     let beside = Unfinished::at(path).map_err(|error| {
-        let directory = directory_of(path).display();
+        let place = directory_of(path);
+        let directory = place.display();
         let why = match error.kind() {
+            // File systems that make no files, such as /proc, answer the same.
+            io::ErrorKind::NotFound if place.is_dir() => {
+                format!("no file can be made in {directory}")
+            }
             io::ErrorKind::NotFound => {
                 format!("there is no directory {directory}; create it first")
             }

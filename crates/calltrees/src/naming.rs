@@ -283,7 +283,12 @@ impl Naming<'_, '_> {
                     Some(function) => (function.name.to_owned(), LibraryId(file.0), Known::Symbol),
                     None => match image.and_then(|image| image.stub_name(at)) {
                         Some(stub) => (stub.to_owned(), LibraryId(file.0), Known::Symbol),
-                        None => (format!("{:#x}", at.0), LibraryId(file.0), Known::Address),
+                        None => {
+                            // A function without a name is its first address.
+                            let range = image.and_then(|image| image.unwind_range(at));
+                            let first = range.map_or(at, |range| range.start);
+                            (format!("{:#x}", first.0), LibraryId(file.0), Known::Address)
+                        }
                     },
                 }
             }

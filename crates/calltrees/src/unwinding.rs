@@ -156,8 +156,9 @@ impl<'f> Unwinder<'f> {
         Frames {
             unwound: taken.saturating_sub(1) as u64,
             missing: u64::from(missing),
-            cut: u64::from(!whole),
-            short: u64::from(!whole && walk.end == End::Copy),
+            // A chain along frame pointers goes on where the copy ends.
+            cut: u64::from(!whole && callers.is_empty()),
+            short: u64::from(!whole && callers.is_empty() && walk.end == End::Copy),
             guessed: walk.guessed,
             ..Frames::default()
         }

@@ -95,6 +95,8 @@ fn no_place(path: &Path, error: &std::io::Error) -> Error {
     let dir = directory_of(path);
     let shown = dir.display();
     let reason = match error.kind() {
+        // File systems that make no files, such as /proc, answer the same.
+        std::io::ErrorKind::NotFound if dir.is_dir() => format!("no file can be made in {shown}"),
         std::io::ErrorKind::NotFound => format!("there is no directory {shown}"),
         std::io::ErrorKind::NotADirectory => format!("{shown} is not a directory"),
         _ => format!("cannot write to directory {shown}: {error}"),

@@ -30,12 +30,13 @@ impl std::fmt::Display for NoScreen {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NoScreen::NoTerminal => out.write_str(
-                "standard output is no terminal to look around in; leave -i out to print the result",
+                "standard output is no terminal to look around in; to print the result, leave -i out \
+                 of planish report, or give planish top --once or --batch N",
             ),
             NoScreen::Dumb(term) => write!(
                 out,
-                "the terminal (TERM={term}) cannot show a screen; leave -i out to print the \
-                 result, or set TERM to what your terminal is (xterm-256color fits most)"
+                "the terminal (TERM={term}) cannot show a screen; to print the result, leave -i \
+                 out of planish report, or give planish top --once; or set TERM to what your terminal is (xterm-256color fits most)"
             ),
         }
     }

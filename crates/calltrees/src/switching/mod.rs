@@ -148,7 +148,7 @@ pub struct Switching {
     pub has_wakers: bool,
     /// Whether page faults are sampled.
     pub has_page_faults: bool,
-    /// From the first to the last switch, in ns.
+    /// From the first to the last switch that counts, in ns.
     pub span_ns: u64,
     /// What was not paired.
     pub ledger: Ledger,

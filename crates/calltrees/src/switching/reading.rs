@@ -130,13 +130,17 @@ impl Reading<'_> {
             self.out.unreadable += 1;
             return;
         };
-        let (first, last) = self.span.unwrap_or((time, time));
-        self.span = Some((first.min(time), last.max(time)));
         self.between(id.cpu, time, out);
         // The idle tasks are 0, and threads that gave their number back -1.
         if tid > 0 {
             self.thread(tid, id.pid);
-            let counts = self.counts(tid, time);
+        }
+        let counts = self.counts(tid, time);
+        if counts {
+            let (first, last) = self.span.unwrap_or((time, time));
+            self.span = Some((first.min(time), last.max(time)));
+        }
+        if tid > 0 {
             let thread = self.thread(tid, id.pid);
             thread.voluntary += u64::from(out && !preempt && counts);
             thread.preempted += u64::from(out && preempt && counts);

@@ -73,6 +73,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    if args.by.is_some_and(of_recordings_only) {
+        anyhow::bail!(
+            "--by: planish top tells neither lines nor control groups; record with planish record, \
+             and ask planish report hot"
+        );
+    }
     let looks = args.batch.or(args.once.then_some(1));
     if looks.is_none() {
         if args.format == Format::Json {
@@ -95,11 +101,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Some(looks) => args.print(&mut shown, looks),
         None => args.show(&mut shown, title),
     };
+    let by_itself = shown.live.has_ended();
     // What it was asked to record is ended also where it could not be shown.
     let ended = shown.live.stop();
     done?;
-    ended?;
+    let ending = ended?;
     if !global.quiet {
+        if let Some(ending) = ending.filter(|_| by_itself) {
+            eprintln!("note: {ending}");
+        }
         let sum = shown.live.sum;
         let notes = [(sum.lost, "lost by the kernel"), (sum.dropped, "dropped for want of room")];
         for (count, what) in notes.into_iter().filter(|(count, _)| *count > 0) {
@@ -107,6 +117,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
     }
     Ok(FINE)
+}
+
+/// Whether rows of that kind are not read of what runs.
+fn of_recordings_only(by: By) -> bool {
+    matches!(by, By::Line | By::Cgroup)
 }
 
 fn title(target: &Target, command: &[OsString]) -> String {
@@ -155,7 +170,7 @@ impl Args {
         let mut setup = viewing::setup(format!("top: {title}"), Vec::new(), self.percent);
         setup.live = true;
         // What these tell is not read of what runs.
-        setup.by.retain(|(_, by)| !matches!(by, By::Line | By::Cgroup));
+        setup.by.retain(|(_, by)| !of_recordings_only(*by));
         let recorded = shown.live.recorded();
         let mut viewer = Viewer::new(setup, recorded, 0, View::Hot, None);
         viewer.say("waiting for the first samples …");

@@ -103,6 +103,9 @@ impl Selected<'_> {
 
 const VERSION: u32 = 1;
 
+/// What there is to say where no sample and no switch counts.
+const NOTHING_LEFT: &str = "no sample is left to tell of: the filters leave out all of them";
+
 /// A library's name, in brackets; those that are no files have them already.
 fn bracketed(library: &str) -> String {
     let shown = crate::visible(library);
@@ -117,9 +120,7 @@ pub fn event_of(recorded: &Recorded, name: Option<&str>) -> Result<u32, String> 
     let sampled = sampled_events(recorded);
     let called = |event: &u32| recorded.events.get(*event as usize).map(|e| e.name.as_str());
     let Some(name) = name else {
-        return sampled.first().copied().ok_or_else(|| {
-            "no sample is left to tell of: the filters leave out all of them".to_owned()
-        });
+        return sampled.first().copied().ok_or_else(|| NOTHING_LEFT.to_owned());
     };
     sampled.iter().find(|event| called(event) == Some(name)).copied().ok_or_else(|| {
         let known: Vec<&str> = sampled.iter().filter_map(called).collect();
@@ -162,6 +163,7 @@ pub fn books(recorded: &Recorded) -> Vec<(String, u64)> {
 /// What is not in the numbers, in words, without what did not occur.
 pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
     let mut notes = losses(recorded);
+    notes.extend(doubts(recorded, event));
     notes.extend(libraries::unnamed(recorded, event, "samples"));
     let others: Vec<String> = sampled_events(recorded)
         .into_iter()
@@ -173,6 +175,45 @@ pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
         notes.push(format!("also recorded: {} (--event NAME)", others.join(", ")));
     }
     notes
+}
+
+/// Why the numbers of an event may be other than they look.
+fn doubts(recorded: &Recorded, event: u32) -> Vec<String> {
+    /// With more samples a half is within 10 % of the whole.
+    const FEW: u64 = 100;
+    /// Standard deviations in which 95 % of a normal distribution lie.
+    const WIDE: f64 = 1.96;
+    let Some(about) = recorded.events.get(event as usize) else { return Vec::new() };
+    let whole = whole(recorded, event);
+    if about.off_cpu.is_some() || whole.samples == 0 {
+        return Vec::new();
+    }
+    let mut doubts = Vec::new();
+    if whole.samples < FEW {
+        // Wilson's interval of a half (doi:10.1080/01621459.1927.10502953).
+        let reach = 50.0 * WIDE / WIDE.mul_add(WIDE, whole.samples as f64).sqrt();
+        doubts.push(format!(
+            "{} {} few: what stands at 50 % may be anything from {:.0} to {:.0} %; record for longer \
+             or more often (-F)",
+            crate::counted(whole.samples, "sample", "samples"),
+            if whole.samples == 1 { "is" } else { "are" },
+            50.0 - reach,
+            50.0 + reach
+        ));
+    }
+    // As many threads as were sampled may have run all the time, and a sample more than it.
+    let mean = whole.period / whole.samples;
+    let room = recorded.span_ns.saturating_add(mean).saturating_mul(recorded.threads.len() as u64);
+    if about.is_clock && recorded.span_ns > 0 && whole.period > room.saturating_mul(2) {
+        doubts.push(format!(
+            "the samples weigh {}, more than {} can run within {}: periods or times of the \
+             recording are damaged",
+            crate::duration_ns(whole.period as f64),
+            crate::counted(recorded.threads.len() as u64, "thread", "threads"),
+            crate::duration_ns(recorded.span_ns as f64)
+        ));
+    }
+    doubts
 }
 
 /// What was not used, and what of stacks is missing.

@@ -16,6 +16,8 @@ pub fn demangled(name: &str) -> String {
     }
     let (bare, suffix) = name.split_once('.').map_or((name, None), |(bare, s)| (bare, Some(s)));
     let read = cpp_demangle::Symbol::new(bare).ok().and_then(|symbol| symbol.demangle().ok());
+    // A pack of no types leaves its comma behind.
+    let read = read.map(|read| read.replace(", >", ">"));
     match (read, suffix) {
         (Some(read), Some(suffix)) => format!("{read} [.{suffix}]"),
         (Some(read), None) => read,
@@ -33,6 +35,8 @@ mod tests {
         assert_eq!(demangled("_ZN3foo3barEv.cold"), "foo::bar() [.cold]");
         assert_eq!(demangled("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
         assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        let packs = demangled("_Z3runIRFvvEJEEvOT_DpOT0_");
+        assert!(packs.starts_with("void run<void (&)()>("), "{packs}");
         for plain in ["memcpy", "_Z", "_ZN", "", "main.cold", "_start"] {
             assert_eq!(demangled(plain), plain);
         }

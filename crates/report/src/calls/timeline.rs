@@ -36,6 +36,9 @@ impl<'r> Timeline<'r> {
         (count, limit): (usize, usize),
     ) -> Result<Timeline<'r>, String> {
         let switching = super::waits::switching(recorded)?;
+        if switching.threads.is_empty() {
+            return Err(super::NOTHING_LEFT.to_owned());
+        }
         let told = (0..).zip(&switching.threads).filter(|(_, thread)| is_told(thread));
         let mut threads: Vec<usize> = told.map(|(number, _)| number).collect();
         // Those that ran most, as one looks for them.
@@ -74,8 +77,9 @@ impl<'r> Timeline<'r> {
             false => String::new(),
         };
         let mut text = format!(
-            "{count} parts of {} each: {RUNNING} mostly ran, {WAITING} mostly waited, {PREEMPTED} \
+            "{} of {} each: {RUNNING} mostly ran, {WAITING} mostly waited, {PREEMPTED} \
              mostly stood in line for a CPU; {ready}blank: not there\n\n",
+            crate::counted(count as u64, "part", "parts"),
             crate::duration_ns(length as f64)
         );
         // Writing to a string cannot fail.

@@ -68,7 +68,7 @@ pub fn seconds(text: &str) -> Result<Seconds, String> {
     };
     let part = Seconds { from: ns(from, 0)?, to: ns(to, u64::MAX)? };
     if part.from >= part.to {
-        return Err(format!("{text} ends before it begins"));
+        return Err(format!("{text} does not end after its begin"));
     }
     Ok(part)
 }

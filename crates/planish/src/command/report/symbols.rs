@@ -67,6 +67,14 @@ pub struct Finder {
     used: Mutex<Vec<Used>>,
 }
 
+/// A directory that an option names.
+fn directory(path: &Path, option: &str) -> anyhow::Result<PathBuf> {
+    if !path.is_dir() {
+        anyhow::bail!("{option}: there is no directory {}", path.display());
+    }
+    Ok(path.to_owned())
+}
+
 impl Finder {
     /// Where to look for the files of `input`, which is at `path`.
     ///
@@ -88,7 +96,7 @@ impl Finder {
                     directories.extend(archive.directories());
                     kept.push(archive);
                 }
-                None => directories.push(symbols.clone()),
+                None => directories.push(directory(symbols, "--symbols")?),
             }
         }
         let user = directories.len();
@@ -102,8 +110,9 @@ impl Finder {
         let servers =
             asked.debuginfod.as_deref().map(|url| Servers::new(url, quiet)).transpose()?;
         debug.roots.extend(servers.iter().map(|servers| servers.directory().to_owned()));
+        let sysroot = asked.sysroot.as_deref().map(|root| directory(root, "--sysroot"));
         Ok(Finder {
-            sysroot: asked.sysroot.clone(),
+            sysroot: sysroot.transpose()?,
             directories,
             own,
             asked: user,

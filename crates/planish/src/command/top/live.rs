@@ -9,7 +9,7 @@ use image::{BuildId, Image};
 use perfdata::Input;
 use recent::{Incoming, Unreadable, Window};
 use record::live::{self, RecordOptions, Target};
-use record::{Error, Summary, Workload};
+use record::{Ending, Error, Summary, Workload};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -122,14 +122,14 @@ impl Live {
         self.window.clear();
     }
 
-    /// Ends the recorder and its command.
+    /// Ends the recorder and its command; what is to be said of how that ended, unless well.
     ///
     /// # Errors
     /// What the recorder failed at; that there was no sample is no failure.
-    pub fn stop(&mut self) -> anyhow::Result<()> {
+    pub fn stop(&mut self) -> anyhow::Result<Option<String>> {
         /// A command that holds SIGTERM back is told twice, and then ends.
         const PATIENCE: Duration = Duration::from_secs(2);
-        let Some(recorder) = self.recorder.take() else { return Ok(()) };
+        let Some(recorder) = self.recorder.take() else { return Ok(None) };
         for _ in 0..3 {
             if recorder.is_finished() {
                 break;
@@ -141,7 +141,12 @@ impl Live {
             }
         }
         match recorder.join() {
-            Ok(Ok(_) | Err(Error::Empty { .. })) => Ok(()),
+            Ok(Ok(summary)) => Ok(match summary.ending {
+                Ending::Code(0) | Ending::Unknown => None,
+                Ending::Code(code) => Some(format!("the command ended with code {code}")),
+                Ending::Signal(signal) => Some(format!("signal {signal} ended the command")),
+            }),
+            Ok(Err(Error::Empty { reason })) => Ok(Some(reason)),
             Ok(Err(error)) => Err(error.into()),
             Err(_) => anyhow::bail!("the recorder ended by an error of its own"),
         }

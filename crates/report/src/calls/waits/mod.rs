@@ -45,6 +45,9 @@ impl<'r> Told<'r> {
         limit: usize,
     ) -> Result<Told<'r>, String> {
         let switching = switching(recorded)?;
+        if switching.threads.is_empty() {
+            return Err(super::NOTHING_LEFT.to_owned());
+        }
         let threads: Vec<_> = switching.threads.iter().filter(|thread| threads(thread)).collect();
         let stacks = stack_rows(recorded);
         let mut totals = Times::default();
@@ -142,16 +145,26 @@ impl<'r> Told<'r> {
         }
     }
 
+    /// How many switches count, and, where a filter left some out, of how many.
+    fn switches(&self) -> String {
+        let ledger = &self.switching.ledger;
+        let all = ledger.outs.saturating_sub(ledger.outs_idle);
+        let of = |thread: &ThreadRow| thread.voluntary.saturating_add(thread.preempted);
+        let counted: u64 = self.switching.threads.iter().map(of).sum();
+        let switches = crate::counted(all, "switch", "switches");
+        if counted < all { format!("{counted} of {switches}") } else { switches }
+    }
+
     /// The threads and stacks that waited longest.
     pub fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{} switches in {} ms, {} threads\n",
-            self.switching.ledger.outs,
+            "{} in {} ms, {}\n",
+            self.switches(),
             milliseconds(self.switching.span_ns),
-            self.switching.threads.len()
+            crate::counted(self.switching.threads.len() as u64, "thread", "threads")
         );
         if !self.threads.is_empty() {
             let _ = writeln!(text, "{}  thread", self.header());
@@ -318,9 +331,15 @@ impl<'r> Told<'r> {
 pub(super) fn switching(recorded: &Recorded) -> Result<&Switching, String> {
     let found = recorded.switching.as_ref();
     found.filter(|switching| switching.ledger.outs + switching.ledger.ins > 0).ok_or_else(|| {
-        "the recording holds no records of context switches; make one that does with `planish \
-         record --switch-events -g -- COMMAND`"
-            .to_owned()
+        let traced = recorded.events.iter().any(|event| event.name == "sched:sched_switch");
+        let instead = match traced {
+            true => " (samples of sched:sched_switch are not read as such)",
+            false => "",
+        };
+        format!(
+            "the recording holds no records of context switches{instead}; make one that does with \
+             `planish record --switch-events -g -- COMMAND`"
+        )
     })
 }
 
