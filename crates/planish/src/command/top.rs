@@ -23,47 +23,48 @@ use viewer::{Lines, View, Viewer};
 
 /// Show where the system, processes or a command spend their time, while they run.
 ///
-/// Samples of the last seconds (--window) are added up and shown again and again (--delay), in a terminal program with the
-/// keys of `planish report -i`. Nothing is written to a file. Without a target, the whole system is shown, which needs root,
-/// CAP_PERFMON, or kernel.perf_event_paranoid at 0 or below. A command ends when you quit.
+/// planish adds up the samples of the last seconds (--window) and shows them on the terminal, anew
+/// every second (--delay), with the keys of `planish report -i`. It writes no file. Without a command
+/// or a target such as -p, it shows the whole system, which needs root, CAP_PERFMON, or
+/// kernel.perf_event_paranoid at 0 or below. When you quit, the command ends too.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     who: TargetArgs,
-    /// What to sample, as in `planish record -e`; repeatable [default: the CPU's clock]
+    /// What to sample, as in `planish record -e`; repeatable [default: cpu-clock]
     #[arg(short = 'e', long = "event", value_name = "EVENT")]
     events: Vec<String>,
     /// Take this many samples a second
     #[arg(short = 'F', long = "freq", value_name = "HERTZ", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(1..=100_000))]
     frequency: u64,
-    /// Record the callers, by frame pointers, for totals, callers, callees and the tree
+    /// Find callers by frame pointers, for totals, callers, callees and the tree
     #[arg(short = 'g')]
     callers: bool,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     delay: u64,
-    /// Seconds whose samples are added up
+    /// Add up the samples of this many seconds, rounded up to a multiple of --delay
     #[arg(long, value_name = "SECONDS", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     window: u64,
-    /// What the rows are about [default: function]
+    /// What the rows are about; line and cgroup need a recording [default: function]
     #[arg(long, value_parser = BY)]
     by: Option<By>,
-    /// Print so many looks instead of showing them on the terminal
+    /// Print this many snapshots, one after each --delay, instead of showing them on the terminal
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     batch: Option<u64>,
-    /// Print one look and end; the same as --batch 1
+    /// Print one snapshot and end; the same as --batch 1
     #[arg(long, conflicts_with = "batch")]
     once: bool,
-    /// How many lines to print at most (with --batch, --once); 0: all
+    /// With --batch or --once: print at most this many lines of each snapshot; 0: all
     #[arg(long, value_name = "N", default_value_t = 40)]
     limit: usize,
     /// Leave out what makes up less than this percentage of the whole
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "0.5")]
     percent: f64,
-    /// How to print (with --batch, --once): json is an object a line
+    /// Output format (with --batch or --once); json has one line for each snapshot
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// The command and its arguments; put planish's own options before it; you may put `--` between

@@ -8,12 +8,12 @@ use std::time::Duration;
 /// What is recorded of each sample, and of what happens between samples.
 #[derive(Debug, clap::Args)]
 pub struct SampleArgs {
-    /// Record the callers, by frame pointers; --call-graph takes precedence
+    /// Record call chains by frame pointers, unless --call-graph says otherwise
     #[arg(short = 'g')]
     frame_pointers: bool,
-    /// Record the callers: `fp` by frame pointers (under emulation: by following each call),
-    /// `dwarf[,SIZE]` with a copy of the stack to unwind later (8192 bytes), `lbr` by the CPU's
-    /// branch records
+    /// Record call chains: `fp` follows frame pointers (under emulation: each call and return),
+    /// `dwarf[,SIZE]` copies the top of the stack (8192 bytes unless you give SIZE) for reports to
+    /// unwind, `lbr` takes the CPU's branch records
     #[arg(long, value_name = "HOW")]
     call_graph: Option<CallGraph>,
     /// Record user registers with each sample: `ax,bx,ip`; `?` lists them
@@ -45,8 +45,8 @@ pub struct SampleArgs {
     /// Record the namespaces that processes run in
     #[arg(long)]
     namespaces: bool,
-    /// Record context switches, for `planish report waits`, and where the kernel allows it who woke
-    /// whom (event sched:sched_waking); with -g or --call-graph also the stack at each (event cs)
+    /// Record context switches, for `planish report waits`, and if the kernel allows it who woke whom
+    /// (event sched:sched_waking) and, with -g or --call-graph, the stack at each switch (event cs)
     #[arg(long)]
     switch_events: bool,
 }

@@ -26,9 +26,9 @@ pub struct SoftwareArgs {
     /// Software branch stacks: what is counted between two stops
     #[arg(long, value_parser = STOP_BY, value_name = "WHAT")]
     stop_by: Option<StopBy>,
-    /// Software branch stacks: step through every Nth foreseen stack and count where the thread
-    /// went another way. For tests: it is slow, and if planish is killed (-9) meanwhile, the
-    /// program may end too
+    /// Software branch stacks, for tests: single-step the thread along every Nth stack that was
+    /// foreseen, and count those from which it strayed (slow; if planish is killed with -9 meanwhile,
+    /// the program may end too)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     check_stacks: Option<u64>,
 }

@@ -46,8 +46,8 @@ pub struct StreamArgs {
     /// or G
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub max_size: Option<u64>,
-    /// Go on in another file at each SIGUSR2, and after a size (100M) or a time (30s); files are
-    /// named by the time
+    /// Continue in a new file at each SIGUSR2 and, with a size (100M) or a time (30s), whenever that
+    /// is reached; the name of each file ends in its date and time
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "signal")]
     pub switch_output: Option<Switch>,
     /// Keep only the last samples, in rings that are overwritten; write them to a file at SIGUSR2

@@ -6,25 +6,25 @@ use record::settings::Wrong;
 /// Who is recorded.
 #[derive(Debug, clap::Args)]
 pub struct TargetArgs {
-    /// Record running processes, until they end, the command ends, or Ctrl-C
+    /// Attach to running processes, until they end, the command ends, or you press Ctrl-C
     #[arg(short, long, value_name = "PID", value_delimiter = ',', group = "who",
           value_parser = |text: &str| number_of(text, "process"))]
     pid: Vec<i32>,
-    /// Record only these threads, not what they start
+    /// Attach to these threads only, not to what they start
     #[arg(short, long, value_name = "TID", value_delimiter = ',', group = "who",
           value_parser = |text: &str| number_of(text, "thread"))]
     tid: Vec<i32>,
-    /// Record the running processes of a user, by name or number
+    /// Attach to the running processes of a user, by name or number
     #[arg(short, long = "uid", value_name = "USER", group = "who", value_parser = user)]
     uid: Option<u32>,
-    /// Record the whole system, until the command ends, or Ctrl-C
+    /// Cover the whole system, until the command ends or you press Ctrl-C
     #[arg(short, long = "all-cpus", group = "who")]
     all_cpus: bool,
-    /// Record everything on these CPUs: `0-3,8`
+    /// Cover everything that runs on these CPUs: `0-3,8`
     #[arg(short = 'C', long = "cpu", value_name = "CPULIST", conflicts_with_all = ["pid", "tid", "uid"])]
     cpus: Option<String>,
-    /// Record only these control groups (with -a or -C): one for all events, or one for each event,
-    /// in order; an empty name is the whole system
+    /// Restrict -a or -C to these control groups: one for all events, or one for each event in order;
+    /// an empty name is the whole system
     #[arg(short = 'G', long = "cgroup", value_name = "NAME", value_delimiter = ',')]
     pub cgroups: Vec<String>,
 }

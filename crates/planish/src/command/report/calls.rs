@@ -15,20 +15,24 @@ use viewer::View;
 
 /// What rows are about.
 pub const BY: Choice<By> = Choice(&[
-    ("function", By::Function, "Functions, told apart by library"),
+    ("function", By::Function, "Functions, separately for each library"),
     ("library", By::Library, "Programs, shared libraries, the kernel and its modules"),
-    ("line", By::Line, "Source lines, of inlined functions too; functions where none is known"),
-    ("thread", By::Thread, "Threads, told apart by the names that they have in turn"),
-    ("process", By::Process, "Processes, all their threads together"),
-    ("cgroup", By::Cgroup, "Control groups, if samples tell them (perf record --all-cgroups)"),
+    ("line", By::Line, "Source lines, also of inlined functions; functions where no line is known"),
+    ("thread", By::Thread, "Threads, with a row for each name that a thread had"),
+    ("process", By::Process, "Processes, with all their threads"),
+    (
+        "cgroup",
+        By::Cgroup,
+        "Control groups, if recorded (perf record --all-cgroups, planish record -a -G NAME)",
+    ),
 ]);
 
 /// Show what weighs most: the time spent in functions, lines, libraries, threads, processes or
 /// control groups.
 ///
 /// "self" is what was sampled in a function itself, "total" what was sampled in it or in what it
-/// called. For totals, record with call chains: `planish record -g`, or `--call-graph dwarf` for
-/// programs without frame pointers.
+/// called. Totals need call chains: record with `planish record -g`, or with `--call-graph dwarf` if
+/// the program has no frame pointers.
 #[derive(Debug, clap::Args)]
 pub struct HotArgs {
     #[command(flatten)]
@@ -36,7 +40,7 @@ pub struct HotArgs {
     /// What the rows are about [default: function]
     #[arg(long, value_parser = BY)]
     by: Option<By>,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -53,8 +57,8 @@ impl HotArgs {
 
 /// Show what called a function, with the weight of each caller.
 ///
-/// Where it calls itself, its outermost frame counts, so that its callers' weights add up to its
-/// own total.
+/// If the function calls itself, a sample counts once, for the outermost frame, so the first line
+/// shows the function's total.
 #[derive(Debug, clap::Args)]
 pub struct CallersArgs {
     /// The function: its linkage name, or its name as in the source, with or without arguments
@@ -79,33 +83,34 @@ pub struct CalleesArgs {
 struct GraphArgs {
     #[command(flatten)]
     source: Source,
-    /// How many frames from the root to print; 0: all
+    /// Print at most this many frames from the root; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: usize,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 /// Show all calls as a tree, from the outermost function inwards.
 ///
-/// As html, it is one page that needs no network: a flame graph, the tree and a table of functions,
-/// to search, zoom and turn to the callers' view; of all events, with the threads over time and source lines.
+/// With --format html, it is one page that needs no network, with flame graphs of all events, the
+/// threads over time, the tree, a table of functions and source lines. There you can search, zoom in
+/// and switch to the callers' view.
 #[derive(Debug, clap::Args)]
 pub struct TreeArgs {
     #[command(flatten)]
     source: Source,
-    /// How many frames from the root to print; 0: all
+    /// Print at most this many frames from the root; 0: all
     #[arg(long, value_name = "N", default_value_t = 0)]
     depth: usize,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: TreeFormat,
-    /// Print all stacks for another program instead of the tree; --limit, --percent and --depth are
-    /// ignored
+    /// Print all stacks for another program instead of the tree; ignores --limit, --percent and
+    /// --depth
     #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "interactive"])]
     emit: Option<Stacks>,
-    /// Write there instead of standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE", conflicts_with = "interactive")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -120,14 +125,14 @@ enum TreeFormat {
     Text,
     /// One JSON object
     Json,
-    /// One page to look around in, of 5 MB at most; --limit, --percent and --depth are ignored
+    /// One page to look around in, 5 MB at most; ignores --limit, --percent and --depth
     Html,
 }
 
 /// How stacks are written for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Stacks {
-    /// One line per stack with its weight, as flame graph programs read it
+    /// One line per stack with its weight, for flame graph programs
     Folded,
 }
 

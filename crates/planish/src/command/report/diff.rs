@@ -18,70 +18,76 @@ const BY: Choice<Rows> = Choice(&[
     (
         "function",
         Rows::Of(By::Function),
-        "Functions, in whatever library; clones with their function",
+        "Functions, whatever their library; clones count with their function",
     ),
     ("library", Rows::Of(By::Library), "Programs, shared libraries, the kernel and its modules"),
     (
         "line",
         Rows::Of(By::Line),
-        "Source lines, of inlined functions too; functions where none is known",
+        "Source lines, also of inlined functions; functions where no line is known",
     ),
-    ("thread", Rows::Of(By::Thread), "Threads, by their names"),
-    ("process", Rows::Of(By::Process), "Processes, by the names of their main threads"),
+    ("thread", Rows::Of(By::Thread), "Threads, by name"),
+    ("process", Rows::Of(By::Process), "Processes, by the name of their main thread"),
     (
         "cgroup",
         Rows::Of(By::Cgroup),
-        "Control groups, if samples tell them (perf record --all-cgroups)",
+        "Control groups, if recorded (perf record --all-cgroups, planish record -a -G NAME)",
     ),
     ("stack", Rows::Stack, "Call paths"),
-    ("wait", Rows::Wait, "Kinds of waits and the call paths that waited, of all time of threads"),
+    (
+        "wait",
+        Rows::Wait,
+        "Kinds of waits and the call paths that waited, as shares of the time of all threads",
+    ),
 ]);
 
 /// Show what moved beyond noise between recordings: functions, call paths, waits.
 ///
-/// What is compared is the share of all samples. With at least 4 recordings on each side, the noise
-/// is what differs between recordings of one side; else it is that of blocks of time within each.
-/// The exit code is 1 if a share grew beyond noise, and not just because others shrank.
+/// planish compares shares of all samples. With at least 4 recordings on each side, the noise is how
+/// much the recordings of one side differ; with fewer, how much blocks of time within a recording
+/// differ. The exit code is 1 if a share grew beyond noise, and not just because others shrank.
 #[derive(Debug, clap::Args)]
 pub struct DiffArgs {
-    /// The recording before: a file, the directory form, or `-` for the pipe form
+    /// The old recording: a file, a directory (record --threads), an archive, or `-` for a pipe
     #[arg(value_name = "OLD", required_unless_present_any = ["old", "within"], requires = "new_input")]
     old_input: Option<PathBuf>,
-    /// The recording after
+    /// The new recording
     #[arg(value_name = "NEW")]
     new_input: Option<PathBuf>,
-    /// A recording before; repeatable
+    /// An old recording; repeatable
     #[arg(long, value_name = "PERF.DATA", conflicts_with = "old_input", requires = "new")]
     old: Vec<PathBuf>,
-    /// A recording after; repeatable
+    /// A new recording; repeatable
     #[arg(long, value_name = "PERF.DATA", conflicts_with = "new_input", requires = "old")]
     new: Vec<PathBuf>,
-    /// One recording, whose first half is compared with its second one, or --old-time with --new-time
+    /// Compare this recording with itself: its first half with its second, or --old-time with
+    /// --new-time
     #[arg(long, value_name = "PERF.DATA", conflicts_with_all = ["old_input", "new_input", "old", "new"])]
     within: Option<PathBuf>,
-    /// Of the old side, count only samples of this part, as --time has it
+    /// On the old side, count only samples of this part of the time (FROM-TO as for --time)
     #[arg(long, value_name = "FROM-TO", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "time")]
     old_time: Option<Seconds>,
-    /// Of the new side
+    /// On the new side, count only samples of this part of the time (FROM-TO as for --time)
     #[arg(long, value_name = "FROM-TO", value_parser = seconds, allow_hyphen_values = true, conflicts_with = "time")]
     new_time: Option<Seconds>,
     /// What the rows are about [default: function]
     #[arg(long, value_parser = BY)]
     by: Option<Rows>,
-    /// Compare what was sampled in a row or in what it called, instead of in itself
+    /// Compare what was sampled in each row or in what it called, not only in itself
     #[arg(long)]
     total: bool,
-    /// Differences within this percentage of all samples count as no change
+    /// Call a row `same` if no difference is shown and any difference would lie within this percentage
+    /// of all samples
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "1")]
     margin: f64,
     #[command(flatten)]
     part: Part,
     #[command(flatten)]
     shown: Shown,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     format: DiffFormat,
-    /// Write there instead of standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -94,8 +100,8 @@ enum DiffFormat {
     Text,
     /// One JSON object
     Json,
-    /// One page to look around in, of 5 MB at most: the verdicts, and the calls of both sides in
-    /// the colours of the difference
+    /// One page to look around in, 5 MB at most: the verdicts, and the calls of both sides, coloured
+    /// by the difference
     Html,
 }
 

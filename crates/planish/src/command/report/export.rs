@@ -10,23 +10,26 @@ use report::calls::{self as tell, Selected};
 use std::io::{BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
-/// Write a recording in the format of another program.
+/// Write a recording in another program's format.
 ///
 /// docs/reference/report-export.md describes the formats.
 #[derive(Debug, clap::Args)]
 pub struct ExportArgs {
-    /// The recording: a file, the directory form, or `-` for the pipe form on standard input
+    /// The recording: a file, a directory (record --threads), an archive (report archive), or `-` for
+    /// a pipe on standard input
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     input: PathBuf,
     #[command(flatten)]
     part: Part,
-    /// The format
+    /// Format to write
     #[arg(long, value_enum, value_name = "FORMAT")]
     to: To,
-    /// Which event's samples to write [default: the one with most samples; script: all]
+    /// Write the samples of this event [default: the one with most samples; pprof: also the waits;
+    /// script: all]
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// Write there instead of standard output; for firefox, a name that ends in .gz compresses
+    /// Write to this file instead of standard output; with firefox, it is compressed if its name ends
+    /// in .gz
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -40,7 +43,7 @@ enum To {
     Pprof,
     /// Flame graph programs: one line per stack with its weight
     Folded,
-    /// What reads the text of `perf script`: sample by sample
+    /// Programs that read the text of `perf script`: sample by sample
     Script,
 }
 

@@ -20,8 +20,8 @@ pub struct FilterArgs {
     /// Count only samples of threads with this name
     #[arg(long, value_name = "NAME")]
     pub comm: Option<String>,
-    /// Count only samples of this control group and the groups below it: its path below the mount
-    /// of the hierarchy
+    /// Count only samples of this control group and of the groups below it; NAME is a path such as
+    /// system.slice/cron.service
     #[arg(long, value_name = "NAME")]
     pub cgroup: Option<String>,
     /// Count only samples with this function on their stack: its linkage name, or its name as in

@@ -14,21 +14,22 @@ use std::path::{Path, PathBuf};
 /// Which finished run, and how to print it.
 #[derive(Debug, clap::Args)]
 pub struct FinishedArgs {
-    /// A directory with planish.toml, that file, a report.json, or what `planish compare --format
-    /// json` printed
+    /// A directory with a planish.toml, that file itself, a report.json, or the output of `planish
+    /// compare --format json`
     #[arg(value_name = "PATH", default_value = ".")]
     pub path: PathBuf,
-    /// Look around in a recording on the terminal; PATH is a perf.data, or a directory that has one
+    /// Look around in a recording on the terminal; PATH is then a recording, or a directory with a
+    /// perf.data
     #[arg(short, long, conflicts_with_all = ["format", "output", "collect"])]
     pub interactive: bool,
-    /// How to print it
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
-    /// Collect the results of a run of `planish optimize` with this planish.toml and write the
+    /// Collect the results of a run of `planish optimize` with this planish.toml, and write the
     /// report files
     #[arg(long, value_name = "planish.toml", requires_all = ["output", "json"])]
     pub collect: Option<PathBuf>,
-    /// Write there instead of standard output
+    /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// The JSON file to write (with --collect)
@@ -49,7 +50,7 @@ pub enum ReportFormat {
     Markdown,
     /// One JSON object
     Json,
-    /// One page with tables and pictures (the pictures of runs need planish compare show --html)
+    /// One page with tables and pictures (for pictures of the runs, use planish compare show --html)
     Html,
 }
 

@@ -24,13 +24,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use viewer::View;
 
-/// Show one function by source line and instruction: what was sampled at each and, from branch
-/// stacks, how often it ran, which way its branches went and how often its loops iterated.
+/// Show one function by source line and instruction: the samples of each and, from branch stacks,
+/// how often it ran, which way its branches went and how often its loops iterated.
 ///
-/// Percentages are of the function's own samples. A line is left out if it has less than --percent of
-/// them and of the function's executed instructions, or beyond the --limit that have most; and so
-/// are cold instructions of the lines that are shown. --all shows everything. For executions, record branch stacks: `planish record`
-/// without -e does where it can.
+/// Percentages are of the function's own samples. A line is left out if it has less than --percent
+/// both of those samples and of the function's executed instructions, or if it is not among the
+/// --limit heaviest lines. The lines that are shown leave out their cold instructions. --all shows
+/// everything. Executions need branch stacks: `planish record` without -e records them if it can.
 #[derive(Debug, clap::Args)]
 pub struct LinesArgs {
     /// The function: its linkage name, or its name as in the source, with or without arguments; in
@@ -39,18 +39,18 @@ pub struct LinesArgs {
     function: String,
     #[command(flatten)]
     source: Source,
-    /// Look here first for source files: below this directory, by as much of the end of their
-    /// recorded path as fits; repeatable
+    /// Look for source files below this directory first, by as much of the end of their recorded
+    /// path as fits; repeatable
     #[arg(long = "source", value_name = "DIR")]
     sources: Vec<PathBuf>,
-    /// The program or library before its layout: says which blocks the layout moved. Both files need
-    /// the map of their blocks (clang's -fbasic-block-address-map)
+    /// The program or library as it was before its layout, to mark the blocks that the layout moved
+    /// (both files need a map of their blocks: clang's -fbasic-block-address-map)
     #[arg(long, value_name = "FILE")]
     before: Option<PathBuf>,
     /// Show all lines and instructions, however cold
     #[arg(long)]
     all: bool,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

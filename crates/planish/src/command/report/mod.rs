@@ -25,10 +25,12 @@ mod waits;
 use crate::cli::Global;
 pub use calls::BY;
 
-/// Say where a recorded program spends its time, and where it waits; print the result of a finished run again.
+/// Show where a recorded program spends its time and where it waits, or print a finished run's
+/// result again.
 ///
-/// With -i it shows a recording on the terminal, to look around in. With hot, callers, callees, tree, lines, waits or timeline it reads a recording, with diff two or more; without, what `planish optimize` or
-/// `planish compare` found.
+/// The commands below read a recording that `planish record` or `perf record` made; diff compares
+/// several. Without a command, planish prints again what `planish optimize` or `planish compare`
+/// found. With -i, you look around in a recording on the terminal.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Args {

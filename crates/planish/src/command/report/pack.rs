@@ -16,20 +16,20 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Pack a recording with all that names its functions into one file, which `planish report` opens
-/// on any machine.
+/// Pack a recording and the files that name its functions into one archive, which `planish report`
+/// reads on any machine.
 ///
-/// It holds the recording, and of the programs, libraries, debug files, kernel symbols and maps of
-/// code made at run time those that its samples touch. Source files are not in it. perf reads it
-/// too: `tar xf FILE -C ~/.debug`.
+/// The archive holds the recording and the files that its samples touch: programs, libraries, debug
+/// files, kernel symbols and maps of code made at run time. It does not hold source files. perf can
+/// use it too: `tar xf FILE -C ~/.debug`.
 #[derive(Debug, clap::Args)]
 pub struct ArchiveArgs {
-    /// The recording: a file, or the directory form
+    /// The recording: a file, or a directory (record --threads)
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     input: PathBuf,
     #[command(flatten)]
     part: Part,
-    /// Where to write it [default: the recording's name with .tar.zst]
+    /// Where to write the archive [default: the recording's name and .tar.zst]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -13,11 +13,12 @@ const BLOCKS: u32 = 128;
 /// What the page of a recording shows.
 #[derive(Debug, clap::Args)]
 pub struct PageArgs {
-    /// Look here first for the source files of the page: below this directory, by as much of the end of their
-    /// recorded path as fits; repeatable
+    /// With --format html: look for source files below this directory first, by as much of the end
+    /// of their recorded path as fits; repeatable
     #[arg(long = "source", value_name = "DIR")]
     pub sources: Vec<PathBuf>,
-    /// Of how many of the heaviest functions the page has source lines and instructions; 0: none
+    /// With --format html: show at most this many of the heaviest functions by source line and
+    /// instruction; 0: none
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub lines: usize,
 }

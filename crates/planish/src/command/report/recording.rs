@@ -22,10 +22,11 @@ use std::sync::Arc;
 /// Which recording, which of its samples, and where its files are.
 #[derive(Debug, clap::Args)]
 pub struct Recording {
-    /// The recording: a file, the directory form, or `-` for the pipe form on standard input
+    /// The recording: a file, a directory (record --threads), an archive (report archive), or `-` for
+    /// a pipe on standard input
     #[arg(default_value = "perf.data", value_name = "PERF.DATA")]
     pub input: PathBuf,
-    /// Look around in the recording on the terminal, beginning with this view
+    /// Look around in the recording on the terminal, starting with this view
     #[arg(short, long, conflicts_with = "format")]
     pub interactive: bool,
     #[command(flatten)]
@@ -42,23 +43,23 @@ pub enum Callers {
 const CALLERS: Choice<Callers> = Choice(&[(
     "branch-stack",
     Callers::BranchStack,
-    "The calls in the branch stack that have not returned, as far as it reaches",
+    "The branch stack: the calls in it that have not returned, as far as it reaches",
 )]);
 
 /// Which samples of a recording, and where its files are.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Part {
-    /// Show inlined functions as frames of their own (needs debug information)
+    /// Show inlined functions as separate frames (needs debug information)
     #[arg(long)]
     pub inlined: bool,
-    /// Weigh time by what it adds to the length of the run: threads that run at once share it. Needs
-    /// records of context switches
+    /// Weigh time by how much it lengthens the run: threads that run at once share it (needs records
+    /// of context switches)
     #[arg(long)]
     pub latency: bool,
-    /// Where to get the callers of samples that have no call chain
+    /// Where to get callers for samples without a call chain
     #[arg(long, value_name = "SOURCE", value_parser = CALLERS)]
     pub call_graph: Option<Callers>,
-    /// Neither use nor write PERF.DATA.planish-index, the index that planish leaves beside a large
+    /// Neither use nor write PERF.DATA.planish-index, the index that planish keeps beside a large
     /// recording to make --time fast
     #[arg(long)]
     pub no_index: bool,
@@ -71,15 +72,15 @@ pub struct Part {
 /// What to print.
 #[derive(Debug, clap::Args)]
 pub struct Shown {
-    /// Which event's samples to show [default: the one with most samples]. With records of context
-    /// switches, `wait` and `preempted` are events, and with wake-ups `runqueue`: the time off the
-    /// CPU, by the stack that left it
+    /// Show the samples of this event; if context switches are recorded, `wait` and `preempted` are
+    /// events too, and with wake-ups `runqueue`: time off the CPU, by the stack that left it
+    /// [default: the one with most samples]
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
-    /// How many lines to print at most; 0: all
+    /// Print at most this many lines; 0: all
     #[arg(long, value_name = "N", default_value_t = LIMIT)]
     pub limit: usize,
-    /// Leave out what makes up less than this percentage of the whole, its callees included
+    /// Leave out what makes up less than this percentage of the whole, callees included
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value_t = PERCENT)]
     pub percent: f64,
 }

@@ -17,17 +17,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Where to look.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Symbols {
-    /// Look for the recorded files below this directory instead of where they were recorded: the
-    /// root of another machine's file system
+    /// Look for the recorded files below this directory, the root of another machine's file system,
+    /// instead of where they were recorded
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Look here too for the recorded files, for debug files, for perf-PID.map and jit-PID.dump: by build ID (.build-id/xx/yyyy,
-    /// with or without .debug; as perf's cache has them), by path, by file name; also an archive of `perf archive`
-    /// or `planish report archive`; repeatable
+    /// Look in this directory, too, for recorded files and debug files (by build ID in
+    /// .build-id/xx/yyyy, with or without .debug, as in perf's cache; by path; by file name), for
+    /// perf-PID.map and for jit-PID.dump; or in this archive, made by `perf archive` or `planish
+    /// report archive`; repeatable
     #[arg(long, value_name = "DIR|ARCHIVE")]
     pub symbols: Vec<PathBuf>,
-    /// Ask debuginfod servers for files that are nowhere else: this one, or without URL those of
-    /// DEBUGINFOD_URLS; answers are kept in debuginfod's cache
+    /// Fetch files that are nowhere else from debuginfod servers (URL or, without it, those that
+    /// DEBUGINFOD_URLS lists), and keep them in debuginfod's cache
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     pub debuginfod: Option<String>,
 }

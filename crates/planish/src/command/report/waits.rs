@@ -16,23 +16,26 @@ use viewer::View;
 
 /// Show how long threads and stacks waited, from the context switches of a recording.
 ///
-/// A thread goes off its CPU because it waits for something (synchronisation) or because another
-/// runs instead (preemption); where wake-ups are recorded, the time from the wake-up until a CPU was
-/// free is told apart (run queue), and who woke whom: the stack that waited for a lock beside the
-/// stack that gave it back. Record with `planish record --switch-events -g`, as root or with
-/// CAP_PERFMON. The other commands tell of waits by function and as a tree with `--event wait`,
-/// `--event preempted` and `--event runqueue`.
+/// A thread leaves its CPU because it waits for something (synchronisation) or because another
+/// thread runs instead (preemption). If wake-ups are recorded, the time from the wake-up until the
+/// thread gets a CPU counts as run queue, and a table shows who woke whom, such as the stack that
+/// waited for a lock beside the stack that released it.
+///
+/// Record with `planish record --switch-events -g`, as root; for stacks without wake-ups, CAP_PERFMON
+/// is enough. hot, callers, callees and tree show the same waits by function, with `--event wait`,
+/// `--event preempted` or `--event runqueue`.
 #[derive(Debug, clap::Args)]
 pub struct WaitsArgs {
     #[command(flatten)]
     recording: Recording,
-    /// How many threads and stacks to print, those that waited longest first; 0: all
+    /// Print at most this many threads, stacks and pairs of stacks (who woke whom), those that waited
+    /// longest first; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Print all of something for another program instead
+    /// Print all waits for another program instead of the tables
     #[arg(long, value_enum, value_name = "KIND", conflicts_with_all = ["format", "comm", "through", "interactive"])]
     emit: Option<Waits>,
 }
@@ -40,25 +43,25 @@ pub struct WaitsArgs {
 /// What is printed for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Waits {
-    /// Each wait with its thread, reason, start, duration and CPUs: one JSON object per line
+    /// One JSON object per line for each wait: its thread, reason, start, duration and CPUs
     Switches,
 }
 
 /// Show what each thread did over time, and how many ran at once.
 ///
-/// Needs records of context switches: `planish record --switch-events`. One line per thread, one
-/// character for each part of the time.
+/// Each thread has a line with one character for each part of the time. The recording needs records
+/// of context switches: `planish record --switch-events`.
 #[derive(Debug, clap::Args)]
 pub struct TimelineArgs {
     #[command(flatten)]
     recording: Recording,
-    /// Into how many parts of equal length to cut the time
+    /// Cut the time into this many parts of equal length
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = parts)]
     parts: usize,
-    /// How many threads to print, those that ran most first; 0: all
+    /// Print at most this many threads, those that ran most first; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
-    /// How to print the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
