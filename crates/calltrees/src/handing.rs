@@ -62,7 +62,8 @@ fn read_stream(
         }
         position += bytes;
         progress(bytes);
-        used.try_iter().for_each(|buffer| chunks.recycle(buffer));
+        // One for one: a reader that took all would keep them from the others.
+        used.try_recv().into_iter().for_each(|buffer| chunks.recycle(buffer));
     }
     Ok(chunks.stats().clone())
 }
