@@ -102,8 +102,10 @@ def beside(found, limit, rounds):
     for recording, title in RECORDINGS.items():
         first = found.row(recording, "hot")
         lines += ["", f"## {title[0].upper()}{title[1:]}: {megabytes(found.size(recording))}", ""]
-        lines += ["| tool | wall s | CPU s | MiB | wall / hot | CPU / hot | MiB / hot | wall / same kind | CPU / same kind |"]
-        lines += ["|---|---:|---:|---:|---:|---:|---:|---:|---:|"]
+        columns = ["tool", "wall s", "CPU s", "MiB", "wall / hot", "CPU / hot", "MiB / hot"]
+        columns += ["wall / same kind", "CPU / same kind"]
+        lines += ["| " + " | ".join(columns) + " |"]
+        lines += ["|---" + "|---:" * 8 + "|"]
         for tool, (_, same) in TOOLS.items():
             if (recording, tool) in found.failed:
                 status, said = found.failed[recording, tool]
@@ -122,7 +124,9 @@ def beside(found, limit, rounds):
             lines.append(f"| {names[tool]} | {' | '.join(cells)} |")
             if len(found.runs[recording, tool]) < rounds:
                 notes.append(f"- {names[tool]}, {title}: slow, so only {len(found.runs[recording, tool])} run")
-    notes += [f"- {peer} could not be had: `{found.clean(why)}`" for peer, why in found.fact("absent").items() if peer != "large"]
+    for peer, why in found.fact("absent").items():
+        if peer != "large":
+            notes.append(f"- {peer} could not be had: `{found.clean(why)}`")
     return lines + ["", *notes] if notes else lines
 
 
@@ -176,8 +180,8 @@ def large(found):
                 continue
             most[name] = max(most.get(name, 0), row[2])
             cells = [f"{row[0]:.2f}", f"{row[1]:.2f}", f"{row[2]:.0f}"]
-            compared = name == "large" and rows["directory"]
-            cells += [f"{row[at] / max(rows['directory'][at], 0.01):.2f}" for at in range(3)] if compared else ["", "", ""]
+            before = rows["directory"] if name == "large" else None
+            cells += [f"{row[at] / max(before[at], 0.01):.2f}" if before else "" for at in range(3)]
             lines.append(f"| {title} | {megabytes(found.size(f'asked-{name}'))} | {' | '.join(cells)} |")
     whole, part = found.row("asked-large", "indexed"), found.row("asked-large", "part")
     if len(most) == 2:
@@ -203,7 +207,8 @@ beside this one. Recordings are those of perf, warm in the page cache where they
 
 Memory is the peak, of several processes that of the largest; CPU time is that of all. "Hot" is planish's first
 question, which writes the index; each peer is divided by it. "Same kind" is planish's export to the same format:
-samply writes a profile for Firefox, inferno folds stacks. Both versions of perf print the same table as `hot`, of
+samply writes a profile for Firefox, with addresses in place of names, which its server looks up for the browser;
+inferno folds stacks. Both versions of perf print the same table as `hot`, of
 copied stacks also with totals, and look for no inlined functions, nor does the `perf script` that inferno reads.
 hotspot-perfparser writes each sample to a file, for hotspot to read, at its default of 64 frames."""
     lines = text.split("\n") + beside(found, limit, rounds) + one_page(found) + large(found)

@@ -107,7 +107,8 @@ run() { # RECORDING TOOL
     folded) set -- "$@" "$planish" report export --to folded -o "$to.folded" "$file" ;;
     perf) set -- "$@" perf report --stdio --no-inline -i "$file" ;;
     perf-new) set -- "$@" "$peers/bin/perf" report --stdio --no-inline -i "$file" ;;
-    samply) set -- "$@" "$peers/bin/samply" import --save-only --unstable-presymbolicate -o "$to.json.gz" "$file" ;;
+    # `import` looks up no names, not even with --unstable-presymbolicate (0.13): samply's server does, for the browser.
+    samply) set -- "$@" "$peers/bin/samply" import --save-only -o "$to.json.gz" "$file" ;;
     hotspot) set -- "$@" "$peers/bin/hotspot" --input "$file" --output "$to.bin" ;;
     # The machine's own perf, whose `script` is the faster one.
     inferno) set -- "$@" bash -c 'set -o pipefail; perf script --no-inline -i "$1" | "$2" >"$3"' - \
