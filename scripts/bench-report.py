@@ -43,7 +43,10 @@ ONE_PAGE = {
 
 
 def megabytes(size):
-    return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if size >= unit:
+            return f"{size / unit:.3g} {name}"
+    return f"{size / 1e3:.3g} kB"
 
 
 class Found:
@@ -97,7 +100,8 @@ def ratio(a, b):
 
 def beside(found, limit, rounds):
     """A table for each recording, and the notes."""
-    names = {key: name.format(**found.fact("version")) for key, (name, _) in TOOLS.items()}
+    versions = {tool: version.replace("|", "\\|") for tool, version in found.fact("version").items()}
+    names = {key: name.format(**versions) for key, (name, _) in TOOLS.items()}
     lines, notes = [], []
     for recording, title in RECORDINGS.items():
         first = found.row(recording, "hot")
@@ -110,9 +114,9 @@ def beside(found, limit, rounds):
             if (recording, tool) in found.failed:
                 status, said = found.failed[recording, tool]
                 over = status in (124, 137)
-                lines.append(f"| {names[tool]} | {f'> {limit}' if over else 'fails'} | | | | | | | |")
+                lines.append(f"| {names[tool]} | {f'> {limit} s' if over else 'fails'} | | | | | | | |")
                 if not over:
-                    notes.append(f"- {names[tool]}, {title}: fails with status {status}: `{said or 'says nothing'}`")
+                    notes.append(f"- {names[tool]}, {title}: ends with status {status}, says: `{said}`")
                 continue
             row = found.row(recording, tool)
             if row is None:
@@ -153,6 +157,8 @@ def one_page(found):
         lines.append(f"| the same: first flame graph on the screen | {drawn:.2f} | | | | 2 s: {kept} |")
     for why in found.list("opening"):
         lines.append(f"| the page in headless Chromium | {found.clean(why)} | | | | |")
+    for stacks, other in found.fact("stacks").items():
+        lines += ["", f"`export --to folded` of the archive there: {other} of {stacks} lines are not as here."]
     notes = [f"- `{found.clean(note)}`" for note in found.list("page-note")]
     return lines + (["", "planish said when it made the page from the archive:", "", *notes] if notes else [])
 
@@ -185,10 +191,12 @@ def large(found):
             lines.append(f"| {title} | {megabytes(found.size(f'asked-{name}'))} | {' | '.join(cells)} |")
     whole, part = found.row("asked-large", "indexed"), found.row("asked-large", "part")
     if len(most) == 2:
-        lines += ["", f"Memory at {megabytes(big)} / memory at {megabytes(small)}: {most['large'] / most['directory']:.2f} "]
-        lines[-1] += "(the largest of the four questions each)."
+        grown = most["large"] / most["directory"]
+        lines += ["", f"Memory at {megabytes(big)} / memory at {megabytes(small)}: {grown:.2f} (the largest of the four"]
+        lines[-1] += " questions each)."
     if whole and part:
-        lines[-1] += f" 1 % of the time takes {100 * part[0] / whole[0]:.1f} % of the wall time of the whole."
+        share = 100 * part[0] / whole[0]
+        lines[-1] += f" 1 % of the time takes {share:.1f} % of the wall time of the whole."
     return lines
 
 
@@ -201,16 +209,17 @@ def table(work, rounds, limit, slow, out):
     load = os.getloadavg()[2]
     text = f"""# planish report beside perf, samply, hotspot and inferno
 
-`scripts/bench-report.sh` on {machine} (load of the last 15 minutes: {load:.1f}): medians of {rounds} runs, in turns.
-A tool that fails or takes more than {slow} s runs once, and is stopped after {limit} s. All runs are in the .json file
-beside this one. Recordings are those of perf, warm in the page cache where they fit.
+`scripts/bench-report.sh` on {machine}
+(load of the last 15 minutes: {load:.1f}): medians of {rounds} rounds, tools in turns. A tool that fails or takes more
+than {slow} s runs once, and is stopped after {limit} s. All runs are in the .json file beside this one. Recordings are
+perf's, warm in the page cache where they fit.
 
 Memory is the peak, of several processes that of the largest; CPU time is that of all. "Hot" is planish's first
-question, which writes the index; each peer is divided by it. "Same kind" is planish's export to the same format:
-samply writes a profile for Firefox, with addresses in place of names, which its server looks up for the browser;
-inferno folds stacks. Both versions of perf print the same table as `hot`, of
-copied stacks also with totals, and look for no inlined functions, nor does the `perf script` that inferno reads.
-hotspot-perfparser writes each sample to a file, for hotspot to read, at its default of 64 frames."""
+question, which writes the index; all else is divided by it. "Same kind" is planish's export of the same kind, as a
+first question: samply writes a profile for Firefox, with addresses in place of names, which its server looks up for
+the browser; inferno folds stacks. Both versions of perf print the same table as `hot`, of copied stacks also with totals.
+None of them looks for inlined functions, nor does the `perf script` of this machine's perf, which inferno reads.
+hotspot-perfparser writes each sample to a file that hotspot reads, with at most 64 frames, its default."""
     lines = text.split("\n") + beside(found, limit, rounds) + one_page(found) + large(found)
     with open(out + ".md", "w") as file:
         file.write("\n".join(lines) + "\n")

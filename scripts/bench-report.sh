@@ -64,10 +64,11 @@ std::map<std::string, int> places(const std::string &text) {
 }
 CC
   # perf ends its command, and itself, when the size is reached: that is no failure.
-  perf record -q -F 4000 -e cpu-clock --call-graph dwarf --max-size "$((bytes / 2))B" -o "$work/clang.data" -- sh -c "
-    for i in \$(seq 1000); do $clang -std=c++17 -O2 -c '$work/many.cc' -o '$work/many.o'; done" >/dev/null 2>&1 || true
+  (perf record -q -F 4000 -e cpu-clock --call-graph dwarf --max-size "$((bytes / 2))B" -o "$work/clang.data" -- sh -c "
+    for i in \$(seq 1000); do $clang -std=c++17 -O2 -c '$work/many.cc' -o '$work/many.o'; done" || true) >/dev/null 2>&1
   for kind in dwarf plain; do "$tile" "$work/small.$kind" "$work/$kind.data" "$bytes"; done
   "$tile" "$work/small.plain" "$work/directory.data" "$bytes" 4
+  rm -f "$work"/*.old
   echo "$bytes" >"$work/size"
 fi
 
@@ -98,7 +99,7 @@ forget() { rm -f "$1.planish-index" "$1/planish-index"; } # the next question is
 run() { # RECORDING TOOL
   local file=$work/${1#asked-}.data to=$work/converted
   [ -z "${once[$1 $2]:-}" ] || return 0
-  case $2 in indexed | part | no-index) ;; *) forget "$file" ;; esac
+  case $2 in hot | firefox | folded) forget "$file" ;; esac
   case $2 in
     hot | indexed) set -- "$@" "$planish" report hot "$file" ;;
     no-index) set -- "$@" "$planish" report hot --no-index "$file" ;;
@@ -129,7 +130,7 @@ for peer in perf-new:perf samply:samply hotspot:hotspot inferno:inferno-collapse
     fact absent "${peer%:*}" "$(cat "$peers/${peer%:*}.missing" 2>/dev/null || echo "not fetched")"
   fi
 done
-fact version perf "$(perf --version)"
+fact version perf "$(perf --version | sed 's/ version//')"
 fact version perf-new "perf $(cat "$peers/perf.version" 2>/dev/null)"
 fact version hotspot "hotspot-perfparser of hotspot $(cat "$peers/hotspot.version" 2>/dev/null)"
 fact version samply "$("$peers/bin/samply" --version 2>/dev/null)"
@@ -153,12 +154,12 @@ cp "$planish" "$elsewhere/own/planish"
 for library in $(ldd "$planish" | grep -o '/[^ ]*'); do cp -L "$library" "$elsewhere/own/"; done
 loader=$(ldd "$planish" | sed -n 's#^\s*/[^ ]*/\([^ ]*\) .*#\1#p')
 there=(env TMPDIR=/tmp chroot "$elsewhere" "/own/$loader" --library-path /own /own/planish)
-options=(-o /page.html /clang.data.tar.zst)
+archive=(/clang.data.tar.zst) page=/page.html
 place='in a place with nothing but planish and the archive (chroot)'
 "${there[@]}" --version >/dev/null 2>&1 || {
   # Only root may change the root directory. For others planish looks for recorded files in an empty folder.
   there=(env TMPDIR="$elsewhere/tmp" "$planish")
-  options=(--sysroot "$elsewhere/empty" -o "$elsewhere/page.html" "$elsewhere/clang.data.tar.zst")
+  archive=(--sysroot "$elsewhere/empty" "$elsewhere/clang.data.tar.zst") page=$elsewhere/page.html
   place='with an empty folder as `--sysroot`'
 }
 fact place "$place"
@@ -168,15 +169,19 @@ for ((round = 0; round < (rounds < 3 ? rounds : 3); round++)); do
   measure clang page "$planish" report tree --format html -o "$work/page.html" "$work/clang.data"
   forget "$work/clang.data"
   measure clang archive "$planish" report archive -o "$elsewhere/clang.data.tar.zst" "$work/clang.data"
-  measure clang page-elsewhere "${there[@]}" report tree --format html "${options[@]}"
+  measure clang page-elsewhere "${there[@]}" report tree --format html -o "$page" "${archive[@]}"
 done
 while read -r line; do fact page-note "$line"; done <"$work/err"
 ! [ -e "$work/page.html" ] || fact size page "$(size "$work/page.html")"
 ! [ -e "$elsewhere/clang.data.tar.zst" ] || fact size archive "$(size "$elsewhere/clang.data.tar.zst")"
-chromium=$(first_of chromium chromium-browser google-chrome || true)
+chromium=$(command -v "$(first_of chromium chromium-browser google-chrome)" || true)
 python=$target/playwright/bin/python
 if [ -e "$elsewhere/page.html" ]; then
   fact size page-elsewhere "$(size "$elsewhere/page.html")"
+  # Is an archive as good as the machine it was made on?
+  "$planish" report export --to folded "$work/clang.data" >"$work/here" 2>/dev/null || true
+  "${there[@]}" report export --to folded "${archive[@]}" >"$work/there" 2>/dev/null || true
+  fact stacks "$(wc -l <"$work/here")" "$(comm -23 <(sort "$work/here") <(sort "$work/there") | wc -l)"
   if [ -x "$python" ] && [ -n "$chromium" ]; then
     echo "bench: the page in Chromium"
     "$python" scripts/bench-report.py open "$chromium" "$elsewhere/page.html" 5 >"$work/out" 2>"$work/err" ||
