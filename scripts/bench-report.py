@@ -192,8 +192,8 @@ def large(found):
     whole, part = found.row("asked-large", "indexed"), found.row("asked-large", "part")
     if len(most) == 2:
         grown = most["large"] / most["directory"]
-        lines += ["", f"Memory at {megabytes(big)} / memory at {megabytes(small)}: {grown:.2f} (the largest of the four"]
-        lines[-1] += " questions each)."
+        lines += ["", f"Memory at {megabytes(big)} / memory at {megabytes(small)}: {grown:.2f}"]
+        lines[-1] += " (the largest of the four questions each)."
     if whole and part:
         share = 100 * part[0] / whole[0]
         lines[-1] += f" 1 % of the time takes {share:.1f} % of the wall time of the whole."
@@ -217,7 +217,7 @@ perf's, warm in the page cache where they fit.
 Memory is the peak, of several processes that of the largest; CPU time is that of all. "Hot" is planish's first
 question, which writes the index; all else is divided by it. "Same kind" is planish's export of the same kind, as a
 first question: samply writes a profile for Firefox, with addresses in place of names, which its server looks up for
-the browser; inferno folds stacks. Both versions of perf print the same table as `hot`, of copied stacks also with totals.
+the browser; inferno folds stacks. Both versions of perf print the same table as `hot`, of copied stacks also totals.
 None of them looks for inlined functions, nor does the `perf script` of this machine's perf, which inferno reads.
 hotspot-perfparser writes each sample to a file that hotspot reads, with at most 64 frames, its default."""
     lines = text.split("\n") + beside(found, limit, rounds) + one_page(found) + large(found)
