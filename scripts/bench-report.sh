@@ -157,8 +157,9 @@ there=(env TMPDIR=/tmp chroot "$elsewhere" "/own/$loader" --library-path /own /o
 archive=(/clang.data.tar.zst) page=/page.html
 place='in a place with nothing but planish and the archive (chroot)'
 "${there[@]}" --version >/dev/null 2>&1 || {
-  # Only root may change the root directory. For others planish looks for recorded files in an empty folder.
-  there=(env TMPDIR="$elsewhere/tmp" "$planish")
+  # Only root may change the root directory. For others planish looks for files in an empty folder,
+  # and finds nothing in the cache that perf keeps at home.
+  there=(env HOME="$elsewhere/empty" TMPDIR="$elsewhere/tmp" "$planish")
   archive=(--sysroot "$elsewhere/empty" "$elsewhere/clang.data.tar.zst") page=$elsewhere/page.html
   place='with an empty folder as `--sysroot`'
 }
