@@ -51,7 +51,7 @@ planished: setup ## planish rebuilt with a profile and a layout of itself, besid
 bench-record: ## planish record beside perf record (root); writes measurements/
 	@scripts/bench-record.sh
 
-bench-report: setup ## planish report beside perf report on 1 GB of samples and of copied stacks; writes measurements/
+bench-report: setup ## planish report beside perf, samply, hotspot and inferno on 1 GB (BENCH_LARGE=20000000000: 20 GB, too); writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench-report.sh
 

@@ -4,11 +4,12 @@
 //! is one uncompressed file of one byte order. With FILES, OUT is a directory recording, as of
 //! `perf record --threads`: the first tile goes to `data`, the others in turns to so many files
 //! data.N. What the recorder wrote about the time before the recording stands in the first tile
-//! alone. For measurements; the features of IN are kept.
+//! alone. For measurements; the features of IN are kept, and a directory has the one that names its
+//! form, without which perf opens none.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a tool for measurements")]
 
-use perfdata::{Input, attr_flag, kind, raw_records, sample_type as st};
+use perfdata::{Input, attr_flag, feature, kind, raw_records, sample_type as st};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::ops::Range;
@@ -80,6 +81,24 @@ impl Tile {
     }
 }
 
+/// Adds to the features of a header that this is a directory, of perf's version 1. `rest` begins at
+/// `from` in the file, with the sections of so many features.
+fn name_form(head: &mut [u8], rest: &mut Vec<u8>, from: u64, features: u32) {
+    let (known, bit) = (word(head, 72), 1 << feature::DIR_FORMAT);
+    if known & bit != 0 {
+        return;
+    }
+    set(head, 72, known | bit);
+    for section in 0..features as usize {
+        let offset = word(rest, 16 * section);
+        set(rest, 16 * section, offset + 16);
+    }
+    rest.extend(1_u64.to_le_bytes());
+    let offset = from + rest.len() as u64 + 16 - 8;
+    let before = 16 * (known & (bit - 1)).count_ones() as usize;
+    rest.splice(before..before, [offset, 8].into_iter().flat_map(u64::to_le_bytes));
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().collect();
     let (from, to, wanted, files) = match words.as_slice() {
@@ -109,6 +128,16 @@ fn main() {
     let grown = if files.is_some() { 0 } else { more * tile.bytes.len() as u64 };
     let mut head = whole[..begin].to_vec();
     set(&mut head, 48, size as u64 + grown);
+    // A table of sections, one for each bit of the header's features, then what they hold.
+    let mut rest = whole[begin + size..].to_vec();
+    let features: u32 = (72..104).step_by(8).map(|at| word(&whole, at).count_ones()).sum();
+    for section in 0..features as usize {
+        let offset = word(&rest, 16 * section);
+        set(&mut rest, 16 * section, offset + grown);
+    }
+    if files.is_some() {
+        name_form(&mut head, &mut rest, (begin + size) as u64, features);
+    }
     out.write_all(&head).unwrap();
     out.write_all(&first.bytes).unwrap();
     for number in 0..more as usize {
@@ -116,13 +145,6 @@ fn main() {
         let turn = number.checked_rem(others.len());
         let to = turn.and_then(|turn| others.get_mut(turn)).unwrap_or(&mut out);
         to.write_all(&tile.bytes).unwrap();
-    }
-    // A table of sections, one for each bit of the header's features, then what they hold.
-    let mut rest = whole[begin + size..].to_vec();
-    let features: u32 = (72..104).step_by(8).map(|at| word(&whole, at).count_ones()).sum();
-    for section in 0..features as usize {
-        let offset = word(&rest, 16 * section);
-        set(&mut rest, 16 * section, offset + grown);
     }
     out.write_all(&rest).unwrap();
     others.into_iter().chain([out]).for_each(|mut out| out.flush().unwrap());
