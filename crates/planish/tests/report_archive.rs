@@ -114,6 +114,30 @@ fn a_recording_in_one_file_says_the_same_where_its_files_are_gone() {
     }
 }
 
+/// perf has no build ID of what called but was never sampled itself.
+#[test]
+fn a_program_that_only_calls_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    recorded(dir);
+    if !run(dir, &["perf", "--version"]).status.success() {
+        println!("skipped: perf is not installed");
+        return;
+    }
+    let main = "long one(long);\nint main(void) { return one(1000000000) == 1; }\n";
+    std::fs::write(dir.join("caller.c"), main).unwrap();
+    shell(
+        dir,
+        "gcc -O1 -fno-omit-frame-pointer -o caller caller.c -L. -lone -Wl,-rpath,$PWD \
+         && perf record -q -g -e cpu-clock -o called.data ./caller",
+    );
+    let here = views(dir, "called.data", &["--symbols", "debug"]);
+    done(dir, &[PLANISH, "report", "archive", "--symbols", "debug", "called.data"]);
+    shell(dir, "rm -r debug caller libone.so");
+    assert_eq!(views(dir, "called.data.tar.zst", &[]), here);
+    assert!(here[1].0.contains("\"main\""), "{}", here[1].0);
+}
+
 #[test]
 fn archives_of_perf_archive_give_symbols() {
     let dir = tempfile::tempdir().unwrap();

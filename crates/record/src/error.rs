@@ -216,7 +216,7 @@ pub enum Error {
         tid: i32,
     },
     /// Threads could not be stopped.
-    #[error("cannot look ahead: {0}")]
+    #[error("cannot look ahead: {0}; --branches=none takes clock samples, which stop no thread")]
     Stops(#[from] stops::Error),
     /// A file could not be read or written.
     #[error("{}: {doing}: {source}", path.display())]

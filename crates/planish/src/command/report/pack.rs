@@ -132,6 +132,7 @@ fn add_recording(path: &Path, members: &mut Members) -> io::Result<()> {
 fn add_program(used: Used, debug: &DebugSearch, members: &mut Members, notes: &mut Vec<String>) {
     let place = match (&used.id, used.recorded.as_str()) {
         (Some(id), "[vdso]") => by_id(id).join("vdso"),
+        (None, "[vdso]") => PathBuf::from("vdso"),
         (Some(id), _) => by_id(id).join("elf"),
         (None, path) => match Path::new(path).strip_prefix("/") {
             Ok(inside) => Path::new(BY_PATH).join(inside),

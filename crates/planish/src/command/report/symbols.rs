@@ -38,7 +38,7 @@ pub struct Symbols {
 pub struct Used {
     /// Its path as recorded.
     pub recorded: String,
-    /// Its build ID.
+    /// The build ID that the recording has of it; none where it names it by path alone.
     pub id: Option<BuildId>,
     /// Where it lies; what is no file has only bytes.
     pub place: PathBuf,
@@ -176,7 +176,7 @@ impl Finder {
         let place = image.path().to_owned();
         self.used.lock().unwrap_or_else(PoisonError::into_inner).push(Used {
             recorded: wanted.file.path.clone(),
-            id: image.build_id().copied(),
+            id: self.listed.id_of(wanted.file),
             bytes: (!place.is_file()).then(|| image.bytes().to_vec()),
             place,
         });

@@ -14,7 +14,7 @@ use calltrees::{Distinct, FunctionId, Known, Recorded, Session, Thread, Timed};
 use flate2::{Compression, GzBuilder};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, IntoInnerError, Write};
 
 /// Which samples count, as far as only names tell.
 #[derive(Clone, Debug, Default)]
@@ -99,9 +99,11 @@ pub fn zipped<R>(
     fill: impl FnOnce(&mut dyn Write) -> Result<R, Error>,
 ) -> Result<R, Error> {
     // Without a time, so that the same input gives the same bytes.
-    let mut zipped = GzBuilder::new().write(out, Compression::default());
-    let filled = fill(&mut zipped)?;
-    zipped.finish()?;
+    let zipped = GzBuilder::new().write(out, Compression::default());
+    // Small writes cost the compressor more than what is in them.
+    let mut buffered = BufWriter::with_capacity(1 << 18, zipped);
+    let filled = fill(&mut buffered)?;
+    buffered.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(filled)
 }
 
