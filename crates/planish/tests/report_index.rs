@@ -173,7 +173,7 @@ fn an_index_that_is_not_the_recordings_is_noted_and_made_anew() {
     for (bytes, note) in [
         (b"what is this".to_vec(), "it is no index of a recording"),
         (damaged, "its checksum is not that of the rest"),
-        (newer, "it has version 2, expected 1"),
+        (newer, "it has version 3, expected 2"),
         (good[..good.len() - 1].to_vec(), "its checksum"),
         (Vec::new(), "it is no index"),
     ] {

@@ -167,14 +167,14 @@ impl Unpacked {
     }
 
     fn place_of(&self, image: &Image, member: &Member) -> io::Result<Option<PathBuf>> {
-        let Some(id) = image.build_id() else {
-            // A file that is named by a build ID and has none is not that one.
-            let named = member.path.strip_prefix(BY_PATH);
-            let Ok(path) = named else { return Ok(None) };
+        // What the recording names by path alone is looked for there, even if it has a build ID.
+        if let Ok(path) = member.path.strip_prefix(BY_PATH) {
             let place = self.by_path().join(path);
             std::fs::create_dir_all(beside::directory_of(&place))?;
             return Ok(Some(place));
-        };
+        }
+        // A file that is named by a build ID and has none is not that one.
+        let Some(id) = image.build_id() else { return Ok(None) };
         if member.path.file_name().is_some_and(|name| name == "vdso") {
             return Ok(Some(self.directory().join("vdso")));
         }
