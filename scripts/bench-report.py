@@ -205,7 +205,9 @@ def table(work, rounds, limit, slow, out):
     rounds = int(rounds)
     with open("/proc/cpuinfo") as file:
         models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    machine = f"{models[0] if models else 'unknown CPU'}, {os.cpu_count()} CPUs, Linux {platform.release()}"
+    # The rest of a release names a build of it.
+    release = ".".join(platform.release().split(".")[:2])
+    machine = f"{models[0] if models else 'unknown CPU'}, {os.cpu_count()} CPUs, Linux {release}"
     load = os.getloadavg()[2]
     text = f"""# planish report beside perf, samply, hotspot and inferno
 

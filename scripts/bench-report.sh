@@ -74,7 +74,7 @@ fi
 
 for kept in runs failed facts; do : >"$work/$kept"; done
 fact() { echo "$*" >>"$work/facts"; } # KEY VALUE…: for the table
-size() { find "$1" -name '*planish-index' -prune -o -type f -printf '%s\n' | awk '{ sum += $1 } END { print sum }'; }
+size() { find "$1" -name '*planish-index' -prune -o -type f -printf '%s\n' | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
 declare -A once=() part=()
 
 # Keeps wall time, user and system time, and peak memory; of several processes the peak is that of the largest.
