@@ -41,6 +41,16 @@ pub fn unfinished() -> Vec<PathBuf> {
     list().iter().cloned().collect()
 }
 
+/// Removes all files that are being written, for whoever ends the process now: from here on none
+/// can be begun, and those who try wait for the end.
+pub fn remove_unfinished() {
+    let all = list();
+    for name in &*all {
+        let _ = std::fs::remove_file(name);
+    }
+    std::mem::forget(all);
+}
+
 /// A file on its way: under a random name beside its place until it is whole, removed when dropped
 /// before.
 #[derive(Debug)]
@@ -59,9 +69,11 @@ impl Unfinished {
     /// When no file can be made in that directory, or the name is a device's.
     pub fn at(place: &Path) -> io::Result<Unfinished> {
         replaceable(place)?;
+        // On the list before anybody can look: an interrupt leaves nothing behind.
+        let mut all = list();
         let file = named(directory_of(place), PREFIX, "", |name| exclusive(name, PRIVATE))?;
         let name = file.path().to_owned();
-        list().insert(name.clone());
+        all.insert(name.clone());
         Ok(Unfinished { file: Some(file), name, place: place.to_owned(), mode: usual_mode() })
     }
 

@@ -14,9 +14,19 @@ fn list() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     SCRATCH.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Directories that are in use, for whoever ends the process before they are removed.
-pub fn in_use() -> Vec<PathBuf> {
+#[cfg(test)]
+fn in_use() -> Vec<PathBuf> {
     list().iter().cloned().collect()
+}
+
+/// Removes all of them, for whoever ends the process now: from here on none can be made, and those
+/// who try wait for the end.
+pub fn remove_in_use() {
+    let all = list();
+    for path in &*all {
+        let _ = std::fs::remove_dir_all(path);
+    }
+    std::mem::forget(all);
 }
 
 /// A directory for a while, in the one for temporary files (`TMPDIR`, else `/tmp`).
@@ -29,8 +39,9 @@ impl Scratch {
     /// # Errors
     /// When none can be made there.
     pub fn new() -> io::Result<Scratch> {
+        let mut all = list();
         let path = directory_named(&std::env::temp_dir(), "planish-", "")?;
-        list().insert(path.clone());
+        all.insert(path.clone());
         Ok(Scratch(path))
     }
 

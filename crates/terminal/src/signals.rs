@@ -13,12 +13,8 @@ pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
                 continue;
             }
             crate::full_screen::leave();
-            for path in beside::unfinished() {
-                let _ = std::fs::remove_file(path);
-            }
-            for path in beside::scratch::in_use() {
-                let _ = std::fs::remove_dir_all(path);
-            }
+            beside::remove_unfinished();
+            beside::scratch::remove_in_use();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
