@@ -42,8 +42,9 @@ echo "fuzz: building $(wc -w <<<"$targets") targets"
 # --target keeps the coverage flags away from build scripts.
 "$CARGO" build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" $(printf -- '--bin %s ' $targets)
 
-failed=''
-for name in $targets; do
+# One target, in a process of its own.
+fuzz_one() {
+  local name=$1 kept found log longest seeds dirs dir budget runs covered
   kept=fuzz/corpus/$name; found=$fuzz_target/corpus/$name; log=$fuzz_target/$name.log
   mkdir -p "$found" fuzz/artifacts
   # Inputs are as short as what they have to say allows, since the rate falls as they grow.
@@ -76,7 +77,20 @@ for name in $targets; do
   else
     echo "fuzz: $name FAILED:" >&2
     tail -n 30 "$log" >&2
-    failed="$failed $name"
+    return 1
   fi
+}
+
+# As many at once as there are CPUs: each is one thread.
+failed='' running=() names=()
+settle() { # the one that was begun first
+  wait "${running[0]}" || failed="$failed ${names[0]}"
+  running=("${running[@]:1}") names=("${names[@]:1}")
+}
+for name in $targets; do
+  [ ${#running[@]} -lt "$(nproc)" ] || settle
+  fuzz_one "$name" &
+  running+=($!) names+=("$name")
 done
+while [ ${#running[@]} -gt 0 ]; do settle; done
 [ -z "$failed" ] || { echo "fuzz: failed:$failed; the inputs are in fuzz/artifacts" >&2; exit 1; }
