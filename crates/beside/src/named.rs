@@ -23,6 +23,22 @@ pub fn write<E: From<io::Error>>(
     Ok(renamed(write_beside(path, fill)?, path)?)
 }
 
+/// As [`write`], with another mode than that of any new file: for what tells of something that not
+/// everybody may read.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_with_mode<E: From<io::Error>>(
+    path: &Path,
+    mode: u32,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
+) -> Result<(), E> {
+    if is_sink(path) {
+        return write(path, fill);
+    }
+    Ok(renamed(write_beside(path, fill)?.with_mode(mode), path)?)
+}
+
 /// Writes text files that belong together: all beside their places first, then all renamed. Where
 /// one cannot be renamed, those before it are put back as they were.
 ///

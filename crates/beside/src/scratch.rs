@@ -23,8 +23,16 @@ fn in_use() -> Vec<PathBuf> {
 /// who try wait for the end.
 pub fn remove_in_use() {
     let all = list();
+    /// Whoever still writes there makes files while others are removed; without the directory
+    /// nobody can.
+    const TRIES: u32 = 100;
     for path in &*all {
-        let _ = std::fs::remove_dir_all(path);
+        for _ in 0..TRIES {
+            let _ = std::fs::remove_dir_all(path);
+            if !path.exists() {
+                break;
+            }
+        }
     }
     std::mem::forget(all);
 }

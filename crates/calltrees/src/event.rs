@@ -45,6 +45,11 @@ impl Event {
         }
     }
 
+    /// Whether its samples are wake-ups of threads.
+    pub fn is_wakes(&self) -> bool {
+        matches!(self.name.as_str(), "sched:sched_waking" | "sched:sched_wakeup")
+    }
+
     /// The waits for one of the reasons.
     pub(crate) fn off_cpu(reason: Reason) -> Event {
         Event {

@@ -36,7 +36,7 @@ pub enum Subject {
     Line(Line),
     /// A thread, by its index.
     Thread(u32),
-    /// A process, and the name of its first thread that was sampled.
+    /// A process.
     Process(i32),
     /// A control group, by its index; none where samples do not tell it.
     Cgroup(Option<u32>),
@@ -106,12 +106,11 @@ pub fn sampled_events(recorded: &Recorded) -> Vec<u32> {
     for stack in &recorded.stacks {
         *samples.entry(stack.event).or_default() += stack.weight.samples;
     }
-    let last = |event: u32| {
-        let event = recorded.events.get(event as usize);
-        event.map_or(
-            0,
-            |event| if event.is_switches { 2 } else { u8::from(event.off_cpu.is_some()) },
-        )
+    // What `record --switch-events` adds is what nobody asked to see.
+    let last = |event: u32| match recorded.events.get(event as usize) {
+        Some(event) if event.is_switches || event.is_wakes() => 2,
+        Some(event) => u8::from(event.off_cpu.is_some()),
+        None => 0,
     };
     let ranked = |(event, samples)| (last(event), Reverse(samples), event);
     let mut events: Vec<(u8, Reverse<u64>, u32)> = samples.into_iter().map(ranked).collect();
@@ -151,6 +150,23 @@ pub fn holds(recorded: &Recorded, stack: &Stack, by: By, subject: &Subject) -> b
     found
 }
 
+/// The name of a process: of those that its main thread had in turn (it becomes another program),
+/// the one with most samples.
+fn process_name(recorded: &Recorded, pid: i32) -> Option<String> {
+    let of_process = (0u32..).zip(&recorded.threads).filter(|(_, thread)| thread.pid == pid);
+    let mains: Vec<_> = of_process.clone().filter(|(_, thread)| thread.tid == pid).collect();
+    let samples = |number: u32| -> u64 {
+        let own = recorded.stacks.iter().filter(|stack| stack.thread == number);
+        own.map(|stack| stack.weight.samples).sum()
+    };
+    let main = match mains.as_slice() {
+        [] => of_process.clone().next(),
+        [one] => Some(*one),
+        several => several.iter().copied().max_by_key(|(number, _)| samples(*number)),
+    };
+    main.map(|(_, thread)| thread.name.clone())
+}
+
 /// A subject's name, and what tells it from another of the same name.
 pub fn named(recorded: &Recorded, subject: &Subject) -> (String, String) {
     let library = |id: LibraryId| recorded.names.libraries().get(id.0 as usize);
@@ -171,9 +187,7 @@ pub fn named(recorded: &Recorded, subject: &Subject) -> (String, String) {
             thread.map(of).unwrap_or_default()
         }
         Subject::Process(pid) => {
-            let own = recorded.threads.iter().filter(|thread| thread.pid == *pid);
-            let main = own.clone().find(|thread| thread.tid == *pid).or_else(|| own.clone().next());
-            (main.map(|thread| thread.name.clone()).unwrap_or_default(), pid.to_string())
+            (process_name(recorded, *pid).unwrap_or_default(), pid.to_string())
         }
         Subject::Cgroup(index) => {
             let cgroup = index.and_then(|index| recorded.cgroups.get(index as usize));

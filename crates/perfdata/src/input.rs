@@ -110,11 +110,19 @@ impl Input {
         }
         numbered.sort();
         let data = directory.join("data");
-        if !data.is_file() {
+        if !data.exists() {
             return Err(wrong("there is no file `data` in it".to_owned()));
         }
         let paths = std::iter::once(data).chain(numbered.into_iter().map(|(_, path)| path));
-        let files = paths.map(|path| Ok((open(&path)?, path))).collect::<Result<_, Error>>()?;
+        let opened = |path: PathBuf| {
+            // A pipe would never end.
+            if !path.is_file() {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                return Err(wrong(format!("{name} is not a regular file")));
+            }
+            Ok((open(&path)?, path))
+        };
+        let files = paths.map(opened).collect::<Result<_, Error>>()?;
         Input::from_files(files)
     }
 

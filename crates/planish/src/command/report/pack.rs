@@ -14,6 +14,7 @@ use image::{BuildId, DebugSearch, Image};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// Pack a recording and the files that name its functions into one archive, which `planish report`
@@ -76,7 +77,10 @@ pub fn run(args: &ArchiveArgs, global: &Global) -> anyhow::Result<u8> {
         let name = map.file_name().map(PathBuf::from);
         members.extend(name.map(|name| (name, Source::File(map))));
     }
-    let (count, bytes) = write(&place, &members, global)?;
+    // Who may not read the recording may not read it packed.
+    let of_recording = input.stream_file(0).and_then(|file| file.metadata().ok());
+    let mode = of_recording.map_or(beside::PRIVATE, |about| about.mode() & 0o666);
+    let (count, bytes) = write(&place, mode, &members, global)?;
     if !global.quiet {
         let files = report::counted(count, "file", "files");
         eprintln!("{}: {files}, {} MiB unpacked", place.display(), bytes.div_ceil(1 << 20));
@@ -168,14 +172,19 @@ fn by_id(id: &BuildId) -> PathBuf {
 }
 
 /// Writes the archive; says how many files and bytes it holds.
-fn write(place: &Path, members: &Members, global: &Global) -> anyhow::Result<(u64, u64)> {
+fn write(
+    place: &Path,
+    mode: u32,
+    members: &Members,
+    global: &Global,
+) -> anyhow::Result<(u64, u64)> {
     let size = |source: &Source| match source {
         Source::File(path) => std::fs::metadata(path).map_or(0, |found| found.len()),
         Source::Bytes(bytes) => bytes.len() as u64,
     };
     let all: u64 = members.values().map(size).sum();
     let bar = progress::Bytes::new("archive", all, global.quiet);
-    output::write_file(place, |out| {
+    let fill = |out: &mut (dyn Write + Send)| -> anyhow::Result<()> {
         let mut writer = Writer::new(out)?;
         // The recording first: whoever looks for it need not read the rest.
         let (first, rest): (Vec<_>, Vec<_>) =
@@ -185,7 +194,12 @@ fn write(place: &Path, members: &Members, global: &Global) -> anyhow::Result<(u6
         }
         writer.finish()?.flush()?;
         Ok(())
-    })?;
+    };
+    // To standard output it has no mode.
+    match place == Path::new("-") {
+        true => output::write_file(place, fill)?,
+        false => beside::named::write_with_mode(place, mode, fill)?,
+    }
     Ok((members.len() as u64, all))
 }
 

@@ -119,9 +119,31 @@ pub(crate) fn shown(key: &Key) -> String {
             format!("[without a name in {library}]")
         }
         (name, _) if name.is_empty() => "[without a name]".to_owned(),
-        (name, _) if name.starts_with("_ZN") && !name.ends_with('E') => {
-            demangled(&format!("{name}E"))
+        (name, _) => match demangled(name) {
+            // Rust's, without the end that went with its hash.
+            read if read == *name && name.starts_with("_ZN") => {
+                let whole = format!("{name}E");
+                Some(demangled(&whole)).filter(|read| *read != whole).unwrap_or(read)
+            }
+            read => read,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_with_and_without_the_hash_of_rust() {
+        for (name, expected) in [
+            ("_ZN5alpha5deltaEl", "alpha::delta(long)"),
+            ("_ZN4core3fmt5write", "core::fmt::write"),
+            ("_ZN4core3fmt5writeE", "core::fmt::write"),
+            ("_ZNx", "_ZNx"),
+            ("main", "main"),
+        ] {
+            assert_eq!(shown(&(name.to_owned(), String::new())), expected);
         }
-        (name, _) => demangled(name),
     }
 }
