@@ -16,6 +16,7 @@ mod levels;
 pub mod plan;
 pub mod recording;
 mod shard;
+pub mod time;
 pub mod weight;
 
 pub use digest::{Partition, part_of};
