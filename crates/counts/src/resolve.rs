@@ -444,5 +444,14 @@ fn sorted(
     let first_half = sums.first_half.of(&samples, &branches, &fall_throughs);
     let path = sums.path;
     let architecture = String::new();
-    ImageCounts { build_id, path, architecture, samples, branches, fall_throughs, paths, first_half }
+    ImageCounts {
+        build_id,
+        path,
+        architecture,
+        samples,
+        branches,
+        fall_throughs,
+        paths,
+        first_half,
+    }
 }

@@ -54,7 +54,9 @@ pub enum Error {
         why: String,
     },
     /// No shard is left to merge.
-    #[error("nothing to merge: of {given} files {rejected} are rejected, {left_out} left out{first}")]
+    #[error(
+        "nothing to merge: of {given} files {rejected} are rejected, {left_out} left out{first}"
+    )]
     Nothing {
         /// Files given.
         given: usize,
@@ -85,7 +87,9 @@ pub enum Error {
         place: String,
     },
     /// The memory does not suffice for two shards.
-    #[error("{path}: two such files need {needed_mib} MiB to be merged; give --memory {needed_mib}")]
+    #[error(
+        "{path}: two such files need {needed_mib} MiB to be merged; give --memory {needed_mib}"
+    )]
     Memory {
         /// One of the files.
         path: PathBuf,

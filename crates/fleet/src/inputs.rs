@@ -170,7 +170,8 @@ mod tests {
         }
         let named = |input: &str| {
             let found = expand(&at(input)).unwrap();
-            let names = found.iter().map(|path| path.strip_prefix(folder.path()).unwrap().to_owned());
+            let names =
+                found.iter().map(|path| path.strip_prefix(folder.path()).unwrap().to_owned());
             names.map(|name| name.display().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(named("b"), ["b/1.counts", "b/2.counts", "b/deep/0.counts"]);

@@ -32,7 +32,13 @@ pub(crate) struct Source {
 
 impl Source {
     /// A file with so many bytes and rows; its bytes are told of as they are read, if they are any.
-    pub(crate) fn new(path: PathBuf, rows: Rows, weight: Weight, bytes: u64, stated: u64) -> Source {
+    pub(crate) fn new(
+        path: PathBuf,
+        rows: Rows,
+        weight: Weight,
+        bytes: u64,
+        stated: u64,
+    ) -> Source {
         let told = u128::from(bytes) * u128::from(TELL_ROWS) / u128::from(stated.max(1));
         let told_bytes = u64::try_from(told).unwrap_or(u64::MAX).min(bytes);
         Source { path, rows, weight, told_bytes, row: None, read: 0 }
@@ -40,8 +46,7 @@ impl Source {
 
     fn step(&mut self, tell: &dyn Fn(u64)) -> Result<Option<Row>, Error> {
         let next = self.rows.next_row();
-        self.row =
-            next.map_err(|source| Error::Shard { path: self.path.clone(), source })?;
+        self.row = next.map_err(|source| Error::Shard { path: self.path.clone(), source })?;
         self.read += 1;
         if self.read.is_multiple_of(TELL_ROWS) {
             tell(self.told_bytes);
@@ -80,7 +85,8 @@ pub(crate) fn merge(
             }
             of_image.push(PeekMut::pop(top).0.1);
         }
-        let mut sum = Sum { image: &image, begun: Begun::of(&image), kept, emit: &mut emit, row: None };
+        let mut sum =
+            Sum { image: &image, begun: Begun::of(&image), kept, emit: &mut emit, row: None };
         let mut keys: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
         for at in of_image {
             if let Some(row) = sources.get(at).and_then(|source| source.row) {
@@ -159,9 +165,10 @@ impl<E: FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>> Sum<'_, E> {
     /// Hands out the sum.
     fn end(&mut self) -> Result<(), Error> {
         let Some(row) = self.row.take().filter(|row| row.count > 0) else { return Ok(()) };
-        let is_kept = self.kept.partition.is_none_or(|asked| {
-            self.begun.part(&row.key, asked.of) == asked.part
-        });
+        let is_kept = self
+            .kept
+            .partition
+            .is_none_or(|asked| self.begun.part(&row.key, asked.of) == asked.part);
         if is_kept { (self.emit)(self.image, row) } else { Ok(()) }
     }
 }

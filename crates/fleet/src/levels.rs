@@ -146,10 +146,7 @@ fn add_up(
     group: &[Part<'_>],
     kept: Kept,
     tell: &dyn Fn(u64),
-    emit: impl FnMut(
-        &std::sync::Arc<artefact::row::ImageKey>,
-        artefact::row::Row,
-    ) -> Result<(), Error>,
+    emit: impl FnMut(&std::sync::Arc<artefact::row::ImageKey>, artefact::row::Row) -> Result<(), Error>,
 ) -> Result<(u64, bool), Error> {
     let shards = matches!(group.first(), Some(Part::Shard(_)));
     let sources = group.iter().map(Part::source).collect::<Result<Vec<_>, _>>()?;

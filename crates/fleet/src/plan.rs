@@ -187,8 +187,10 @@ impl<'s> Plan<'s> {
                     self.clash(shard, other, id.unwrap_or_default());
                 }
                 (None, Some(other)) => {
-                    let same = other.description.recordings.len() == shard.description.recordings.len();
-                    let differs = same && of == other.description.parts().0
+                    let same =
+                        other.description.recordings.len() == shard.description.recordings.len();
+                    let differs = same
+                        && of == other.description.parts().0
                         && parts == other.description.parts().1
                         && other.footer != shard.footer;
                     let path = other.path.clone();
@@ -230,7 +232,8 @@ impl<'s> Plan<'s> {
         let mut taken: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for chosen in newest {
             let mut more: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-            for one in chosen.shard.description.recordings.iter().filter(|one| !one.host.is_empty()) {
+            for one in chosen.shard.description.recordings.iter().filter(|one| !one.host.is_empty())
+            {
                 more.entry(&one.host).or_default().insert(&one.id);
             }
             let fits = more.iter().all(|(host, ids)| {
@@ -262,7 +265,8 @@ impl<'s> Plan<'s> {
                 one.time().map(|time| Weight::decayed(now.saturating_sub(time), half_life))
             };
             let first = recordings.first().and_then(of);
-            let Some(first) = first.filter(|_| recordings.iter().all(|one| of(one) == first)) else {
+            let Some(first) = first.filter(|_| recordings.iter().all(|one| of(one) == first))
+            else {
                 let told = if recordings.iter().all(|one| one.time().is_some()) {
                     "holds recordings of different ages, added up already; give their own shards \
                      to --decay"
@@ -381,7 +385,9 @@ impl Why {
             }
             Why::Older => "ended before --since, or does not say when".to_owned(),
             Why::HostClass => "is of another class of hosts, or does not say of which".to_owned(),
-            Why::MaxPerHost => "its host gave as many newer ones as --max-per-host takes".to_owned(),
+            Why::MaxPerHost => {
+                "its host gave as many newer ones as --max-per-host takes".to_owned()
+            }
         }
     }
 }

@@ -103,12 +103,8 @@ pub fn write(
     out: impl Write + Send,
 ) -> Result<(), Error> {
     let description = Description::of(vec![recording], counts.is_divided());
-    let wrong = |(expected, found)| Error::Description {
-        path: path.to_owned(),
-        key: KEY,
-        expected,
-        found,
-    };
+    let wrong =
+        |(expected, found)| Error::Description { path: path.to_owned(), key: KEY, expected, found };
     description.check().map_err(wrong)?;
     let more = vec![(KEY.to_owned(), description.text())];
     Ok(artefact::write_with(path, counts, more, out)?)

@@ -102,7 +102,8 @@ mod tests {
             let again = told(expected);
             assert_eq!(second(&again), Some(expected), "{again}");
         }
-        for bad in ["", "-1", "2026", "26-11-26x", "2026-13-01", "2026-02-29", "2026-1-1T24:00", "x"]
+        for bad in
+            ["", "-1", "2026", "26-11-26x", "2026-13-01", "2026-02-29", "2026-1-1T24:00", "x"]
         {
             assert!(second(bad).is_none_or(|_| bad == "2026"), "{bad}");
         }

@@ -111,7 +111,8 @@ mod tests {
         assert_eq!(bits("0.000007"), Ok(0));
         assert_eq!(bits("0.000008"), Ok(1));
         assert_eq!(bits("65535.99998"), Ok(u32::MAX));
-        for bad in ["", "-1", "1e3", ".5", "1.", "65536", "65535.9999999", "1.0000000000000000000"] {
+        for bad in ["", "-1", "1e3", ".5", "1.", "65536", "65535.9999999", "1.0000000000000000000"]
+        {
             assert_eq!(bits(bad), Err(NoWeight), "{bad}");
         }
     }
@@ -132,7 +133,10 @@ mod tests {
     #[test]
     fn a_weighted_count_is_rounded_and_never_wraps() {
         let half = Weight::from_bits(32768);
-        assert_eq!([half.of(0), half.of(1), half.of(2), half.of(3)].map(Option::unwrap), [0, 1, 1, 2]);
+        assert_eq!(
+            [half.of(0), half.of(1), half.of(2), half.of(3)].map(Option::unwrap),
+            [0, 1, 1, 2]
+        );
         assert_eq!(Weight::ONE.of(u128::MAX), None);
         assert_eq!(Weight::ONE.of(7), Some(7));
         assert_eq!(half.times(half), Some(Weight::from_bits(16384)));

@@ -242,5 +242,8 @@ fn a_shard_that_changes_meanwhile_is_refused() {
     std::fs::copy(shard(folder.path(), 200, recording("b")), &a).unwrap();
     let plan = Plan::of(&shards, &options()).unwrap();
     let error = fleet::merge(&plan, &options(), &a, Vec::new(), &|_| {}).unwrap_err();
-    assert!(error.to_string().contains("has changed") && error.shard() == Some(a.as_path()), "{error}");
+    assert!(
+        error.to_string().contains("has changed") && error.shard() == Some(a.as_path()),
+        "{error}"
+    );
 }

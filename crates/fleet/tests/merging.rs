@@ -43,14 +43,14 @@ fn counted() -> impl Strategy<Value = Counts> {
     let number = || 1u64..1000;
     let address = || (0u64..6).prop_map(ImageAddr);
     let end = || proptest::option::of(address());
-    let branch = (end(), end(), number(), 0u64..1000).prop_map(|(from, to, count, missed)| Branch {
-        from,
-        to,
-        count,
-        mispredicted: missed.min(count),
+    let branch = (end(), end(), number(), 0u64..1000).prop_map(|(from, to, count, missed)| {
+        Branch { from, to, count, mispredicted: missed.min(count) }
     });
-    let range = (address(), address(), number())
-        .prop_map(|(first, last, count)| FallThrough { first, last, count });
+    let range = (address(), address(), number()).prop_map(|(first, last, count)| FallThrough {
+        first,
+        last,
+        count,
+    });
     let sample = (address(), number()).prop_map(|(address, count)| SampleCount { address, count });
     let path = (end(), address(), address(), end(), number())
         .prop_map(|(from, first, last, to, count)| CountedPath { from, first, last, to, count });
@@ -59,7 +59,11 @@ fn counted() -> impl Strategy<Value = Counts> {
         proptest::collection::vec(branch.clone(), 0..3),
         proptest::collection::vec(range.clone(), 0..3),
     )
-        .prop_map(|(samples, branches, fall_throughs)| FirstHalf { samples, branches, fall_throughs });
+        .prop_map(|(samples, branches, fall_throughs)| FirstHalf {
+            samples,
+            branches,
+            fall_throughs,
+        });
     let named = (0usize..3, 0usize..3);
     let lists = (
         proptest::collection::vec(sample, 1..6),
@@ -222,7 +226,9 @@ fn a_merge_in_levels_gives_the_same_bytes_within_its_memory() {
     let folder = tempfile::tempdir().unwrap();
     let image = |first: u64| ImageCounts {
         path: "/bin/a".to_owned(),
-        samples: (first..first + 50).map(|at| SampleCount { address: ImageAddr(at), count: 1 }).collect(),
+        samples: (first..first + 50)
+            .map(|at| SampleCount { address: ImageAddr(at), count: 1 })
+            .collect(),
         ..ImageCounts::default()
     };
     let all: Vec<Counts> = (0..300)

@@ -139,7 +139,12 @@ impl Rows {
         let read = AssertUnwindSafe(|| columns.next(wanted).map_err(fault));
         let batch = quietly(&path, read)?.map_err(|found| {
             let place = format!("row group {number}, from row {first}");
-            malformed(&path, &place, &format!("{wanted} rows in each column"), &format!("{found:?}"))
+            malformed(
+                &path,
+                &place,
+                &format!("{wanted} rows in each column"),
+                &format!("{found:?}"),
+            )
         })?;
         (*left, *done) = (*left - wanted, first + wanted);
         self.given = 0;
@@ -180,9 +185,8 @@ impl Rows {
         }
         let at = |cells: &[Option<image::ImageAddr>]| cells.get(index).copied().ok_or(SHORT);
         let kind = batch.kinds.get(index).ok_or(SHORT)?;
-        let kind = Kind::of(kind.data()).ok_or(
-            "kind sample, branch, fall-through, path or one of the first half",
-        )?;
+        let kind = Kind::of(kind.data())
+            .ok_or("kind sample, branch, fall-through, path or one of the first half")?;
         let key = RowKey {
             kind,
             before: at(&batch.befores)?,
