@@ -301,9 +301,9 @@ impl<'s> Plan<'s> {
     /// What the result says of itself.
     fn describe(&mut self, counted: Counted<'s>, asked: Option<Partition>) -> Result<(), Error> {
         let parts = self.parts(&counted)?;
-        let incomplete = parts.as_ref().and(self.chosen.first());
-        if let (Some(first), Some(parts), true) = (incomplete, &parts, asked.is_some()) {
-            return Err(unfit(first.shard, parts.of));
+        // Part of a part is of neither number.
+        if let (Some(parts), true) = (&parts, asked.is_some()) {
+            return Err(self.unfit(parts.of));
         }
         let asked = asked.filter(|asked| asked.of > 1);
         let asked = asked.map(|asked| Parts { of: asked.of, parts: vec![asked.part] });
@@ -338,6 +338,16 @@ impl<'s> Plan<'s> {
         Ok(())
     }
 
+    /// That parts of so many do not make a whole; names one of them.
+    fn unfit(&self, of: u32) -> Error {
+        let part = self.chosen.iter().find(|chosen| chosen.shard.description.parts().0 == of);
+        let (path, part) = part.map_or_else(Default::default, |chosen| {
+            let (_, parts) = chosen.shard.description.parts();
+            (chosen.shard.path.clone(), parts.first().map_or(1, |part| part.saturating_add(1)))
+        });
+        Error::Incomplete { path, part, of }
+    }
+
     /// The parts of all rows that the chosen shards have together; none where they have all.
     fn parts(&self, counted: &Counted<'s>) -> Result<Option<Parts>, Error> {
         let mut found: Option<(u32, &BTreeSet<u32>)> = None;
@@ -348,21 +358,15 @@ impl<'s> Plan<'s> {
                 if parts.len() == usize::try_from(*of).unwrap_or(usize::MAX) {
                     is_whole = true;
                 } else if *found.get_or_insert((*of, parts)) != (*of, parts) {
-                    return Err(unfit(chosen.shard, *of));
+                    return Err(self.unfit(*of));
                 }
             }
             if let (true, Some((of, _))) = (is_whole, found) {
-                return Err(unfit(chosen.shard, of));
+                return Err(self.unfit(of));
             }
         }
         Ok(found.map(|(of, parts)| Parts { of, parts: parts.iter().copied().collect() }))
     }
-}
-
-fn unfit(shard: &Shard, of: u32) -> Error {
-    let (_, parts) = shard.description.parts();
-    let part = parts.first().map_or(1, |part| part.saturating_add(1));
-    Error::Incomplete { path: shard.path.clone(), part, of }
 }
 
 /// What shards are sorted by: most recordings first, then their IDs, parts, and, of the same
