@@ -72,7 +72,7 @@ fn shards_of_hosts_give_the_profile_of_one_recording_with_all_their_samples() {
     let mut all = read(&here.join("all.counts"));
     assert_eq!(all.images[0].architecture, "x86_64");
     all.images.iter_mut().for_each(|image| image.architecture.clear());
-    assert_eq!(all, one);
+    assert!(all == one);
     for name in ["one", "all"] {
         done(here, &format!("profile {name}.counts --binary @binary -o {name}.afdo"), 0);
         done(
@@ -86,7 +86,7 @@ fn shards_of_hosts_give_the_profile_of_one_recording_with_all_their_samples() {
     // As aggregate adds them up.
     let files = (0..10).map(|host| format!("spool/{host}.counts")).collect::<Vec<_>>().join(" ");
     done(here, &format!("aggregate {files} -o sum.counts"), 0);
-    assert_eq!(read(&here.join("sum.counts")), read(&here.join("all.counts")));
+    assert!(read(&here.join("sum.counts")) == one);
     // In parts, by a pattern, with the result itself among the inputs.
     for part in 1..=8 {
         let line =
