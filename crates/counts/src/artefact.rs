@@ -13,15 +13,17 @@
 //! | `mispredicted` | decimal(38,0) | of which mispredicted |
 //! | `before` | uint64, optional | path: source of the branch that led to `first` |
 //! | `after` | uint64, optional | path: target of the branch at `second` |
+//! | `architecture` | string | of the image's code, empty where nobody knows |
 //!
-//! The last two columns and rows of kind `path` are there only where paths were counted (version
-//! 2). Rows of the kinds `first-half-…` say what of the samples, branches (version 3) and ranges
+//! `before`, `after` and rows of kind `path` are there only where paths were counted (version 2),
+//! `architecture` only where it is known of an image (version 5). Rows of the kinds `first-half-…` say what of the samples, branches (version 3) and ranges
 //! (version 4) is of the first half of the samples ([`crate::evidence`]). Sums over any number of files fit, whoever adds them:
 //! group by all columns but `count` and `mispredicted` and add these. The key-value metadata carry
 //! `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal counts give
-//! equal bytes.
+//! equal bytes. [`read`] takes a whole file, [`rows::Rows`] one row after the other.
 
 use crate::error::Error;
+use crate::ledger::Ledger;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{
@@ -32,6 +34,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use row::Kind;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,14 +42,18 @@ use std::sync::Arc;
 mod bounds;
 mod columns;
 mod headers;
+mod open;
 mod read;
+pub mod row;
+pub mod rows;
+pub mod writer;
 
+pub use open::{About, about};
 pub use read::read;
 
-/// Newest version of the schema above; files without ranges of the first
-/// half are written as version 3, without halves as version 2, without paths
-/// as version 1.
-pub const VERSION: u32 = 4;
+/// Newest version of the schema above; files without architectures are written as version 4, without
+/// ranges of the first half as version 3, without halves as version 2, without paths as version 1.
+pub const VERSION: u32 = 5;
 
 /// First bytes of every artefact.
 pub const MAGIC: &[u8; 4] = b"PAR1";
@@ -65,16 +72,11 @@ const COLUMNS: &str = "
 const PATH_COLUMNS: &str = "
     OPTIONAL INT64 before (INTEGER(64,false));
     OPTIONAL INT64 after (INTEGER(64,false));";
+/// Column of files with architectures, which have those of paths, too.
+const ARCHITECTURE_COLUMN: &str = "
+    REQUIRED BYTE_ARRAY architecture (UTF8);";
 /// Rows of one row group, so that a reader never needs more than this in memory.
 const GROUP_ROWS: usize = 1 << 20;
-
-const SAMPLE: &str = "sample";
-const BRANCH: &str = "branch";
-const FALL_THROUGH: &str = "fall-through";
-const PATH: &str = "path";
-const FIRST_HALF_SAMPLE: &str = "first-half-sample";
-const FIRST_HALF_BRANCH: &str = "first-half-branch";
-const FIRST_HALF_FALL_THROUGH: &str = "first-half-fall-through";
 
 fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {
     Error::Malformed {
@@ -89,13 +91,55 @@ fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {
 struct Row<'a> {
     build_id: &'a str,
     path: &'a str,
-    kind: &'static str,
+    architecture: &'a str,
+    kind: Kind,
     first: Option<u64>,
     second: Option<u64>,
-    count: u64,
-    mispredicted: u64,
+    count: u128,
+    mispredicted: u128,
     before: Option<u64>,
     after: Option<u64>,
+}
+
+/// What the columns of a file are, and the version that it states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The version that is stated, unless there are architectures.
+    pub version: u32,
+    /// Whether there are the columns of paths.
+    pub paths: bool,
+    /// Whether there is the column of architectures, and those of paths with it.
+    pub architectures: bool,
+}
+
+impl Form {
+    fn stated(self) -> u32 {
+        if self.architectures { VERSION } else { self.version }
+    }
+
+    /// Opens a file of this form, with the ledger and `more` in its metadata.
+    fn begin<W: Write + Send>(
+        self,
+        out: W,
+        ledger: &Ledger,
+        more: Vec<(String, String)>,
+    ) -> Result<SerializedFileWriter<W>, ParquetError> {
+        let ledger = serde_json::to_string(ledger).unwrap_or_default();
+        let mut pairs = vec![
+            KeyValue::new(VERSION_KEY.into(), self.stated().to_string()),
+            KeyValue::new(LEDGER_KEY.into(), ledger),
+        ];
+        pairs.extend(more.into_iter().map(|(key, value)| KeyValue::new(key, value)));
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+            .set_created_by("planish".into())
+            .set_key_value_metadata(Some(pairs))
+            .build();
+        let paths = if self.paths || self.architectures { PATH_COLUMNS } else { "" };
+        let last = if self.architectures { ARCHITECTURE_COLUMN } else { "" };
+        let schema = parse_message_type(&format!("message counts {{{COLUMNS}{paths}{last}\n}}"))?;
+        SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))
+    }
 }
 
 /// Writes `counts` to `out` (named `path` in messages).
@@ -103,30 +147,32 @@ struct Row<'a> {
 /// # Errors
 /// Where `out` refuses.
 pub fn write(path: &Path, counts: &Counts, out: impl Write + Send) -> Result<(), Error> {
+    write_with(path, counts, Vec::new(), out)
+}
+
+/// Writes `counts` with `more` keys and values in the metadata.
+///
+/// # Errors
+/// Where `out` refuses.
+pub fn write_with(
+    path: &Path,
+    counts: &Counts,
+    more: Vec<(String, String)>,
+    out: impl Write + Send,
+) -> Result<(), Error> {
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
-    let ledger = serde_json::to_string(&counts.ledger).unwrap_or_default();
     let paths = counts.images.iter().any(|image| !image.paths.is_empty());
     let halves = counts.images.iter().any(|image| !image.first_half.is_empty());
-    let more = if paths { PATH_COLUMNS } else { "" };
     let ranges = counts.images.iter().any(|image| !image.first_half.fall_throughs.is_empty());
     let version = match (halves, paths) {
-        (true, _) if ranges => VERSION,
+        (true, _) if ranges => 4,
         (true, _) => 3,
         (false, true) => 2,
         (false, false) => 1,
     };
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1).map_err(fault)?))
-        .set_created_by("planish".into())
-        .set_key_value_metadata(Some(vec![
-            KeyValue::new(VERSION_KEY.into(), version.to_string()),
-            KeyValue::new(LEDGER_KEY.into(), ledger),
-        ]))
-        .build();
-    let schema = Arc::new(
-        parse_message_type(&format!("message counts {{{COLUMNS}{more}\n}}")).map_err(fault)?,
-    );
-    let mut writer = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(fault)?;
+    let architectures = counts.images.iter().any(|image| !image.architecture.is_empty());
+    let form = Form { version, paths, architectures };
+    let mut writer = form.begin(out, &counts.ledger, more).map_err(fault)?;
     for image in &counts.images {
         let id = image.build_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let rows: Vec<Row<'_>> = rows_of(image, &id).collect();
@@ -144,11 +190,12 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
     let row = move |kind, first, second, count, mispredicted| Row {
         build_id,
         path: &image.path,
+        architecture: &image.architecture,
         kind,
         first,
         second,
-        count,
-        mispredicted,
+        count: u128::from(count),
+        mispredicted: u128::from(mispredicted),
         before: None,
         after: None,
     };
@@ -156,42 +203,53 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
     let branch = move |kind, b: &Branch| {
         row(kind, b.from.map(|a| a.0), b.to.map(|a| a.0), b.count, b.mispredicted)
     };
-    let samples = image.samples.iter().map(move |s| sample(SAMPLE, s));
-    let branches = image.branches.iter().map(move |b| branch(BRANCH, b));
+    let samples = image.samples.iter().map(move |s| sample(Kind::Sample, s));
+    let branches = image.branches.iter().map(move |b| branch(Kind::Branch, b));
     let half = &image.first_half;
-    let half_samples = half.samples.iter().map(move |s| sample(FIRST_HALF_SAMPLE, s));
-    let half_branches = half.branches.iter().map(move |b| branch(FIRST_HALF_BRANCH, b));
+    let half_samples = half.samples.iter().map(move |s| sample(Kind::FirstHalfSample, s));
+    let half_branches = half.branches.iter().map(move |b| branch(Kind::FirstHalfBranch, b));
     let range = move |kind, r: &FallThrough| row(kind, Some(r.first.0), Some(r.last.0), r.count, 0);
-    let ranges = image.fall_throughs.iter().map(move |r| range(FALL_THROUGH, r));
-    let half_ranges = half.fall_throughs.iter().map(move |r| range(FIRST_HALF_FALL_THROUGH, r));
+    let ranges = image.fall_throughs.iter().map(move |r| range(Kind::FallThrough, r));
+    let half_ranges = half.fall_throughs.iter();
+    let half_ranges = half_ranges.map(move |r| range(Kind::FirstHalfFallThrough, r));
     let paths = image.paths.iter().map(move |p| {
         let (before, after) = (p.from.map(|a| a.0), p.to.map(|a| a.0));
-        Row { before, after, ..row(PATH, Some(p.first.0), Some(p.last.0), p.count, 0) }
+        Row { before, after, ..row(Kind::Path, Some(p.first.0), Some(p.last.0), p.count, 0) }
     });
     let halves = half_samples.chain(half_branches).chain(half_ranges);
     ranges.chain(samples).chain(branches).chain(paths).chain(halves)
+}
+
+/// A column of texts; neighbours that are equal share their bytes.
+fn texts<'r>(rows: &'r [Row<'r>], cell: impl Fn(&Row<'r>) -> &'r str) -> Vec<ByteArray> {
+    let mut last = ("", ByteArray::from(""));
+    let shared = |row: &Row<'r>| {
+        let text = cell(row);
+        if text != last.0 {
+            last = (text, ByteArray::from(text));
+        }
+        last.1.clone()
+    };
+    rows.iter().map(shared).collect()
 }
 
 fn write_group<W: Write + Send>(
     to: &mut SerializedRowGroupWriter<'_, W>,
     rows: &[Row<'_>],
 ) -> Result<(), ParquetError> {
-    let text = |f: &dyn Fn(&Row<'_>) -> Vec<u8>| {
-        rows.iter().map(|r| ByteArray::from(f(r))).collect::<Vec<_>>()
-    };
-    let sum = |f: &dyn Fn(&Row<'_>) -> u64| {
-        let wide =
-            |r| FixedLenByteArray::from(ByteArray::from(u128::from(f(r)).to_be_bytes().to_vec()));
+    let sum = |f: &dyn Fn(&Row<'_>) -> u128| {
+        let wide = |r| FixedLenByteArray::from(ByteArray::from(f(r).to_be_bytes().to_vec()));
         rows.iter().map(wide).collect::<Vec<_>>()
     };
     let mut column = 0;
     while let Some(mut writer) = to.next_column()? {
         match column {
-            0..=2 => {
-                let values = text(&|r| match column {
-                    0 => r.build_id.as_bytes().to_vec(),
-                    1 => r.path.as_bytes().to_vec(),
-                    _ => r.kind.as_bytes().to_vec(),
+            0..=2 | 9 => {
+                let values = texts(rows, |r| match column {
+                    0 => r.build_id,
+                    1 => r.path,
+                    2 => r.kind.name(),
+                    _ => r.architecture,
                 });
                 writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
             }

@@ -5,8 +5,8 @@ use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use image::{BuildId, ImageAddr};
 use std::collections::BTreeMap;
 
-/// Adds counts up, image by image. Images are the same where build ID and path are, or, with a
-/// build ID, the ID alone; the alphabetically first path then stands for all.
+/// Adds counts up, image by image. Images are the same where their build IDs are, or, where they
+/// have none, path and architecture; the alphabetically first path of a build ID stands for all.
 ///
 /// # Errors
 /// Where a sum exceeds 64 bits.
@@ -22,12 +22,13 @@ pub fn merge(parts: impl IntoIterator<Item = Counts>) -> Result<Counts, Error> {
 
 /// Brings counts into the order that the model promises: one entry per image and address, sorted.
 pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
-    let mut images: BTreeMap<(Option<BuildId>, String), ImageCounts> = BTreeMap::new();
+    let mut images: BTreeMap<(Option<BuildId>, String, String), ImageCounts> = BTreeMap::new();
     for image in std::mem::take(&mut counts.images) {
-        let key = (
-            image.build_id,
-            if image.build_id.is_some() { String::new() } else { image.path.clone() },
-        );
+        let key = if image.build_id.is_some() {
+            (image.build_id, String::new(), String::new())
+        } else {
+            (None, image.path.clone(), image.architecture.clone())
+        };
         match images.entry(key) {
             std::collections::btree_map::Entry::Vacant(free) => drop(free.insert(image)),
             std::collections::btree_map::Entry::Occupied(mut taken) => {
@@ -35,6 +36,8 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
                 let undivided = sum.is_undivided() || image.is_undivided();
                 sum.add_halves(image.first_half, undivided);
                 sum.path = sum.path.clone().min(image.path);
+                // A file that does not tell says nothing against one that does.
+                sum.architecture = std::mem::take(&mut sum.architecture).max(image.architecture);
                 sum.samples.extend(image.samples);
                 sum.branches.extend(image.branches);
                 sum.fall_throughs.extend(image.fall_throughs);
@@ -90,7 +93,9 @@ pub(crate) fn normalise(counts: &mut Counts) -> Result<(), Error> {
             counts.images.push(image);
         }
     }
-    counts.images.sort_by(|a, b| (&a.build_id, &a.path).cmp(&(&b.build_id, &b.path)));
+    counts.images.sort_by(|a, b| {
+        (&a.build_id, &a.path, &a.architecture).cmp(&(&b.build_id, &b.path, &b.architecture))
+    });
     Ok(())
 }
 

@@ -61,6 +61,9 @@ pub struct ImageCounts {
     pub build_id: Option<BuildId>,
     /// Path of the image as the recording names it.
     pub path: String,
+    /// Architecture of its code, as the kernel calls it (`x86_64`, `aarch64`); empty where the file
+    /// does not tell.
+    pub architecture: String,
     /// Instruction pointer samples.
     pub samples: Vec<SampleCount>,
     /// Branches with at least one end in the image.
@@ -148,6 +151,11 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Whether all that was counted is told apart by halves of the samples.
+    pub fn is_divided(&self) -> bool {
+        !self.images.iter().any(ImageCounts::is_undivided)
+    }
+
     /// The counts of the image with this build ID, or, where either side has none, of this file
     /// name.
     pub fn find(&self, build_id: Option<&BuildId>, path: &str) -> Option<&ImageCounts> {

@@ -442,5 +442,16 @@ fn sorted(
     branches.sort_unstable();
     let build_id = image.build_id().copied();
     let first_half = sums.first_half.of(&samples, &branches, &fall_throughs);
-    ImageCounts { build_id, path: sums.path, samples, branches, fall_throughs, paths, first_half }
+    let path = sums.path;
+    let architecture = String::new();
+    ImageCounts {
+        build_id,
+        path,
+        architecture,
+        samples,
+        branches,
+        fall_throughs,
+        paths,
+        first_half,
+    }
 }

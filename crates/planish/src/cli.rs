@@ -53,6 +53,7 @@ The steps by hand:
   aggregate    Count branches, ranges and samples per image; add up counts of many runs
   profile      Make a sample profile for clang, gcc or rustc; show, merge, diff, trim, match
   layout       Make a layout for clang, linkers and BOLT; verify, show and check it
+  fleet        Merge counts of many machines, each recording once; say what counts files hold
   build        Build a program as planish.toml says, with or without a profile
 
 For your shell: completions, man
@@ -155,6 +156,7 @@ enum Verb {
     Top(Box<command::top::Args>),
     Stat(command::stat::Args),
     Aggregate(command::aggregate::Args),
+    Fleet(command::fleet::Args),
     Profile(command::profile::Args),
     Layout(command::layout::Args),
     Init(command::init::Args),
@@ -197,6 +199,7 @@ impl Cli {
             Verb::Top(args) => command::top::run(&args, global),
             Verb::Stat(args) => command::stat::run(&args, global),
             Verb::Aggregate(args) => command::aggregate::run(&args, global),
+            Verb::Fleet(args) => command::fleet::run(&args, global),
             Verb::Profile(args) => command::profile::run(args, global),
             Verb::Layout(args) => command::layout::run(args, global),
             Verb::Init(args) => command::init::run(args, global),

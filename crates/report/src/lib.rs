@@ -13,6 +13,7 @@ pub mod counts;
 pub mod doctor;
 mod escape;
 mod evidence;
+pub mod fleet;
 mod form;
 pub mod kernel;
 pub mod layout;

@@ -79,7 +79,9 @@ pub(super) fn check_footer(path: &Path, file: &File, size: u64) -> Result<(), Er
         .map_err(|error| malformed(path, &place(), "that of a counts artefact", &error.to_string()))
 }
 
-/// Refuses a file whose pages unpack to more than an honest file's.
+/// Refuses a file whose pages unpack to more than an honest file's; else the most bytes that its
+/// pages take where one row group after the other is read: of each column a dictionary, and another
+/// page as it is packed and unpacked.
 ///
 /// # Errors
 /// With the file, the page's offset, and what it states.
@@ -88,19 +90,23 @@ pub(super) fn check_pages(
     file: &File,
     size: u64,
     metadata: &ParquetMetaData,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
+    let mut most_held = 0;
     let mut budget =
         Budget { packed: size, unpacked: MOST_OF_FILE.max(size.saturating_mul(MOST_OF_BYTE)) };
     for (group, number) in metadata.row_groups().iter().zip(1u64..) {
+        let mut held = 0u64;
         for column in group.columns() {
             let name = column.column_path().string();
             let place = |at: u64| format!("row group {number}, column {name}, offset {at}");
-            check_chunk(file, size, column, &mut budget).map_err(|wrong| {
+            let chunk = check_chunk(file, size, column, &mut budget).map_err(|wrong| {
                 malformed(path, &place(wrong.at), &wrong.expected, &wrong.found)
             })?;
+            held = held.saturating_add(chunk);
         }
+        most_held = most_held.max(held);
     }
-    Ok(())
+    Ok(most_held)
 }
 
 /// What is left of a file's bytes, and of those that they may unpack to.
@@ -121,7 +127,7 @@ fn check_chunk(
     size: u64,
     column: &ColumnChunkMetaData,
     budget: &mut Budget,
-) -> Result<(), Wrong> {
+) -> Result<u64, Wrong> {
     let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
     let wrong = |expected: String, found: String| Wrong {
         at: u64::try_from(start).unwrap_or(0),
@@ -159,19 +165,24 @@ fn check_chunk(
     };
     reader.seek(SeekFrom::Start(start)).map_err(|error| failed(at, error))?;
     let mut chunk = MOST_OF_CHUNK;
+    let (mut dictionary, mut page_bytes) = (0, 0);
     while at < end {
         let (page, header) =
             PageHeader::read((&mut reader).take(end - at)).map_err(|error| failed(at, error))?;
         let (packed, unpacked) = page
             .check(end - at - header, chunk.min(budget.unpacked))
             .map_err(|(expected, found)| Wrong { at, expected, found })?;
+        if page.values.is_some() {
+            dictionary = unpacked.max(dictionary);
+        }
+        page_bytes = packed.saturating_add(unpacked).max(page_bytes);
         chunk -= unpacked;
         budget.unpacked -= unpacked;
         let step = i64::try_from(packed).unwrap_or(i64::MAX);
         reader.seek_relative(step).map_err(|error| failed(at, error))?;
         at += header + packed;
     }
-    Ok(())
+    Ok(dictionary.saturating_add(page_bytes))
 }
 
 /// What is read of a page's header: the numbers that the library allocates by.

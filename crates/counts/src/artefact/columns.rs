@@ -11,6 +11,8 @@ use parquet::file::reader::RowGroupReader;
 
 /// The first column that files without paths do not have.
 const FIRST_PATH_COLUMN: usize = 7;
+/// The column that only files with architectures have.
+const ARCHITECTURE_COLUMN: usize = 9;
 
 /// The columns of a row group.
 pub(super) struct Columns {
@@ -23,6 +25,8 @@ pub(super) struct Columns {
     missed: Sum,
     /// Before and after; absent in files without paths.
     ends: Option<(Address, Address)>,
+    /// Absent in files without architectures.
+    architectures: Option<Text>,
 }
 
 /// Some rows, column by column; all of one length.
@@ -36,6 +40,8 @@ pub(super) struct Rows {
     pub(super) missed: Vec<u128>,
     pub(super) befores: Vec<Option<ImageAddr>>,
     pub(super) afters: Vec<Option<ImageAddr>>,
+    /// As many as rows, or none in files without architectures.
+    pub(super) architectures: Vec<ByteArray>,
 }
 
 impl Columns {
@@ -45,6 +51,8 @@ impl Columns {
     /// Where they are of other types than the counts schema has.
     pub(super) fn of(group: &dyn RowGroupReader) -> Result<Columns, ParquetError> {
         let with_paths = group.num_columns() > FIRST_PATH_COLUMN;
+        let with_architectures = group.num_columns() > ARCHITECTURE_COLUMN;
+        let machine = || Text::of(group, ARCHITECTURE_COLUMN);
         let end = |column| Address::of(group, FIRST_PATH_COLUMN + column);
         Ok(Columns {
             ids: Text::of(group, 0)?,
@@ -55,6 +63,7 @@ impl Columns {
             sums: Sum::of(group, 5)?,
             missed: Sum::of(group, 6)?,
             ends: if with_paths { Some((end(0)?, end(1)?)) } else { None },
+            architectures: if with_architectures { Some(machine()?) } else { None },
         })
     }
 
@@ -67,6 +76,11 @@ impl Columns {
             Some((before, after)) => (before.next(rows)?, after.next(rows)?),
             None => (vec![None; rows], vec![None; rows]),
         };
+        let architectures = match &mut self.architectures {
+            Some(column) => column.next(rows)?,
+            None => Vec::new(),
+        };
+        let machines = if self.architectures.is_some() { architectures.len() } else { rows };
         let found = Rows {
             ids: self.ids.next(rows)?,
             paths: self.paths.next(rows)?,
@@ -77,6 +91,7 @@ impl Columns {
             missed: self.missed.next(rows)?,
             befores,
             afters,
+            architectures,
         };
         let lengths = [
             found.ids.len(),
@@ -88,6 +103,7 @@ impl Columns {
             found.missed.len(),
             found.befores.len(),
             found.afters.len(),
+            machines,
         ];
         Ok(if lengths.iter().all(|&n| n == rows) { Ok(found) } else { Err(lengths.to_vec()) })
     }

@@ -1,128 +1,42 @@
 //! Reads a counts artefact, damaged ones included.
 
 use super::columns::{Columns, Rows};
-use super::{GROUP_ROWS, LEDGER_KEY, MAGIC, VERSION, VERSION_KEY, bounds, malformed};
+use super::malformed;
+use super::open::{open, quietly};
 use crate::error::Error;
-use crate::ledger::Ledger;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use image::{BuildId, ImageAddr};
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, RowGroupReader};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::os::unix::fs::FileExt;
 
 /// Rows that are read at once.
 const BATCH_ROWS: usize = 1 << 16;
-/// Most rows of a larger file, for each byte of it. Rows differ, and honest ones need a byte or
-/// more.
-const ROWS_OF_BYTE: u64 = 16;
 /// Most images of a file; a machine with many programs has some thousands.
 const MOST_IMAGES: usize = 1 << 16;
 /// Most bytes of an image's path: `PATH_MAX` of Linux, each byte shown as the sign of one that is
 /// no text.
-const MOST_NAME: usize = 3 * 4096;
+pub(super) const MOST_NAME: usize = 3 * 4096;
+/// Most bytes of the name of an architecture.
+pub(super) const MOST_ARCHITECTURE: usize = 64;
 
 /// Reads an artefact; `path` names it in messages.
 ///
 /// # Errors
 /// Where `file` is no counts artefact of this version, or damaged.
 pub fn read(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
-    let mut magic = [0; MAGIC.len()];
-    let start = file.read_exact_at(&mut magic, 0);
-    if start.is_err() || magic != *MAGIC {
-        return Err(malformed(
-            path,
-            "start",
-            "a counts artefact (made by planish aggregate)",
-            "another kind of file",
-        ));
-    }
-    // The Parquet library checks much but not all of a damaged file before it indexes into it.
-    let guarded = quietly(|| read_file(path, file));
-    guarded.unwrap_or_else(|_| {
-        Err(malformed(
-            path,
-            "Parquet pages",
-            "undamaged pages",
-            "pages that the Parquet reader could not follow",
-        ))
-    })
-}
-
-thread_local! {
-    /// Whether a panic of this thread is expected, and its message of no use to anyone.
-    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
-}
-
-/// Runs `call` and catches its panic without a message on standard error. Other threads' panics
-/// stay loud.
-fn quietly<T>(call: impl FnOnce() -> T + std::panic::UnwindSafe) -> std::thread::Result<T> {
-    static HOOK: std::sync::Once = std::sync::Once::new();
-    HOOK.call_once(|| {
-        let loud = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |panic| {
-            if !QUIET.get() {
-                loud(panic);
-            }
-        }));
-    });
-    QUIET.set(true);
-    let result = std::panic::catch_unwind(call);
-    QUIET.set(false);
-    result
+    quietly(path, || read_file(path, file))
 }
 
 fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
-    let size = file.metadata().map_or(0, |metadata| metadata.len());
-    bounds::check_footer(path, &file, size)?;
-    let own = file.try_clone().map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    let reader = SerializedFileReader::new(file).map_err(fault)?;
-    let metadata = reader.metadata().file_metadata();
-    let value = |key: &str| {
-        let pairs = metadata.key_value_metadata()?;
-        pairs.iter().find(|p| p.key == key)?.value.clone()
-    };
-    match value(VERSION_KEY) {
-        None => {
-            return Err(malformed(
-                path,
-                "metadata",
-                &format!("the key {VERSION_KEY}"),
-                "a Parquet file of something else",
-            ));
-        }
-        Some(version) if !(1..=VERSION).any(|known| version == known.to_string()) => {
-            return Err(Error::Version {
-                path: path.to_owned(),
-                found: version,
-                expected: VERSION,
-            });
-        }
-        Some(_) => {}
-    }
-    let ledger = serde_json::from_str::<Ledger>(&value(LEDGER_KEY).unwrap_or_default())
-        .map_err(|_| malformed(path, LEDGER_KEY, "a ledger in JSON", "something else"))?;
-    // Rows may be stated without bytes behind them.
-    let most = (GROUP_ROWS as u64).max(size.saturating_mul(ROWS_OF_BYTE));
-    let rows = reader
-        .metadata()
-        .row_groups()
-        .iter()
-        .map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
-    let stated = rows.fold(0, u64::saturating_add);
-    if stated > most {
-        let (expected, found) =
-            (format!("at most {most} rows in a file of {size} bytes"), format!("{stated} rows"));
-        return Err(malformed(path, "row groups", &expected, &found));
-    }
-    bounds::check_pages(path, &own, size, reader.metadata())?;
+    let (about, reader) = open(path, file)?;
     let mut images = Images::default();
     for number in 0..reader.num_row_groups() {
         let group = reader.get_row_group(number).map_err(fault)?;
         read_group(path, number, group.as_ref(), &mut images)?;
     }
-    let mut counts = Counts { images: images.list, ledger };
+    let mut counts = Counts { images: images.list, ledger: about.ledger };
     crate::merge::normalise(&mut counts)?;
     Ok(counts)
 }
@@ -158,16 +72,19 @@ fn read_rows(batch: &Rows, images: &mut Images) -> Result<(), (usize, &'static s
     let places =
         batch.firsts.iter().zip(&batch.seconds).zip(batch.befores.iter().zip(&batch.afters));
     let cells = batch.kinds.iter().zip(places).zip(batch.sums.iter().zip(&batch.missed));
-    let mut current: Option<(&[u8], &[u8], usize)> = None;
-    for (row, (((kind, ((first, second), (before, after))), (sum, miss)), (id, name))) in
-        cells.zip(batch.ids.iter().zip(&batch.paths)).enumerate()
+    let machines = batch.architectures.iter().map(|machine| machine.data());
+    let machines = machines.chain(std::iter::repeat(&[][..]));
+    let names = batch.ids.iter().zip(&batch.paths).zip(machines);
+    let mut current: Option<([&[u8]; 3], usize)> = None;
+    for (row, (((kind, ((first, second), (before, after))), (sum, miss)), ((id, name), machine))) in
+        cells.zip(names).enumerate()
     {
-        let (id, name) = (id.data(), name.data());
+        let own = [id.data(), name.data(), machine];
         let at = match current {
-            Some((last_id, last_name, at)) if last_id == id && last_name == name => at,
-            _ => images.place(id, name).map_err(|expected| (row, expected))?,
+            Some((last, at)) if last == own => at,
+            _ => images.place(own).map_err(|expected| (row, expected))?,
         };
-        current = Some((id, name, at));
+        current = Some((own, at));
         let Some(image) = images.list.get_mut(at) else { continue };
         let ends = Ends { first: *first, second: *second, before: *before, after: *after };
         add_row(image, kind.data(), ends, *sum, *miss).map_err(|expected| (row, expected))?;
@@ -180,16 +97,19 @@ fn read_rows(batch: &Rows, images: &mut Images) -> Result<(), (usize, &'static s
 #[derive(Default)]
 struct Images {
     list: Vec<ImageCounts>,
-    /// Where they are in the list: by build ID, and by path where they have none, as
-    /// [`crate::merge`] tells them apart.
-    places: HashMap<(Option<BuildId>, String), usize>,
+    /// Where they are in the list: by build ID, and by path and architecture where they have none,
+    /// as [`crate::merge`] tells them apart.
+    places: HashMap<(Option<BuildId>, String, String), usize>,
 }
 
 impl Images {
     /// The place of an image in the list, or what belongs into its row.
-    fn place(&mut self, id: &[u8], name: &[u8]) -> Result<usize, &'static str> {
+    fn place(&mut self, [id, name, machine]: [&[u8]; 3]) -> Result<usize, &'static str> {
         if name.len() > MOST_NAME {
             return Err("a path of at most 12288 bytes");
+        }
+        if machine.len() > MOST_ARCHITECTURE {
+            return Err("an architecture of at most 64 bytes");
         }
         let build_id = match std::str::from_utf8(id) {
             Ok("") => None,
@@ -197,13 +117,22 @@ impl Images {
             Err(_) => None,
         };
         let name = String::from_utf8_lossy(name).into_owned();
-        let key = (build_id, if build_id.is_some() { String::new() } else { name.clone() });
+        let architecture = String::from_utf8_lossy(machine).into_owned();
+        let key = match build_id {
+            Some(_) => (build_id, String::new(), String::new()),
+            None => (None, name.clone(), architecture.clone()),
+        };
         match self.places.entry(key) {
             Entry::Occupied(known) => {
                 let at = *known.get();
-                // The first path of the alphabet stands for all.
-                if let Some(image) = self.list.get_mut(at).filter(|image| name < image.path) {
-                    image.path = name;
+                if let Some(image) = self.list.get_mut(at) {
+                    // The first path of the alphabet stands for all.
+                    if name < image.path {
+                        image.path = name;
+                    }
+                    if architecture > image.architecture {
+                        image.architecture = architecture;
+                    }
                 }
                 Ok(at)
             }
@@ -212,7 +141,13 @@ impl Images {
             }
             Entry::Vacant(free) => {
                 let at = *free.insert(self.list.len());
-                self.list.push(ImageCounts { build_id, path: name, ..ImageCounts::default() });
+                let path = name;
+                self.list.push(ImageCounts {
+                    build_id,
+                    path,
+                    architecture,
+                    ..ImageCounts::default()
+                });
                 Ok(at)
             }
         }

@@ -6,6 +6,7 @@ pub mod compare;
 pub mod compiler;
 mod copies;
 pub mod doctor;
+pub mod fleet;
 pub mod init;
 pub mod inputs;
 pub mod kernel;

@@ -1,0 +1,131 @@
+//! What is one input of a merge? A counts file with what it says of itself, looked at once and
+//! opened again where its rows are needed.
+
+use crate::recording::{Description, KEY, Recording, VERSION, Wrong};
+use crate::{Error, digest};
+use counts::Counts;
+use counts::artefact::{self, About, rows::Rows};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The first version of counts files that tells counts apart by halves of the samples.
+const WITH_HALVES: u32 = 3;
+
+/// A counts file, closed.
+#[derive(Clone, Debug)]
+pub struct Shard {
+    /// Its name.
+    pub path: PathBuf,
+    /// Its bytes.
+    pub bytes: u64,
+    /// What the file says of its form.
+    pub about: About,
+    /// What it says of its recordings.
+    pub description: Description,
+    /// Whether it named its recordings itself; else it is known by its bytes.
+    pub is_named: bool,
+    /// Tells it from other files.
+    pub(crate) footer: [u8; 32],
+}
+
+impl Shard {
+    /// Looks at a file.
+    ///
+    /// # Errors
+    /// Where it is none that can be merged.
+    pub fn open(path: &Path) -> Result<Shard, Error> {
+        let file = opened(path)?;
+        let failed = failed(path);
+        let about = artefact::about(path, file.try_clone().map_err(&failed)?);
+        let mut about = about.map_err(|source| Error::Shard { path: path.to_owned(), source })?;
+        let bytes = file.metadata().map_err(&failed)?.len();
+        let footer = digest::of_footer(&file).map_err(&failed)?;
+        let stated = about.value(KEY).map(|text| described(path, text)).transpose()?;
+        let is_named = stated.is_some();
+        let description = match stated {
+            Some(description) => description,
+            None => {
+                let digest = digest::of_file(&file).map_err(&failed)?;
+                let id = format!("sha256-{}", digest::hex(&digest));
+                let recording = Recording { id, ..Recording::default() };
+                Description::of(vec![recording], about.version >= WITH_HALVES)
+            }
+        };
+        // Kept once, read.
+        about.more.retain(|(key, _)| key != KEY);
+        Ok(Shard { path: path.to_owned(), bytes, about, description, is_named, footer })
+    }
+
+    /// Its rows, from the first on.
+    ///
+    /// # Errors
+    /// Where the file cannot be opened, or is another one by now.
+    pub(crate) fn rows(&self) -> Result<Rows, Error> {
+        let path = &self.path;
+        let file = opened(path)?;
+        if digest::of_footer(&file).map_err(failed(path))? != self.footer {
+            return Err(Error::Changed { path: path.clone() });
+        }
+        let rows = Rows::open(path, file, self.description.architecture());
+        Ok(rows.map_err(|source| Error::Shard { path: path.clone(), source })?.1)
+    }
+
+    /// Whether rows of it name an architecture once it is merged.
+    pub(crate) fn tells_architectures(&self) -> bool {
+        self.about.architectures || !self.description.architecture().is_empty()
+    }
+}
+
+/// Reads all rows of a shard, and says what is wrong with the first bad one.
+///
+/// # Errors
+/// Where there is one.
+pub fn check(shard: &Shard) -> Result<(), Error> {
+    let mut rows = shard.rows()?;
+    loop {
+        match rows.next_row() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(source) => return Err(Error::Shard { path: shard.path.clone(), source }),
+        }
+    }
+}
+
+/// Writes the counts of a recording as a shard; `path` names it in messages.
+///
+/// # Errors
+/// Where the recording has no ID, or `out` refuses.
+pub fn write(
+    path: &Path,
+    counts: &Counts,
+    recording: Recording,
+    out: impl Write + Send,
+) -> Result<(), Error> {
+    let description = Description::of(vec![recording], counts.is_divided());
+    let wrong =
+        |(expected, found)| Error::Description { path: path.to_owned(), key: KEY, expected, found };
+    description.check().map_err(wrong)?;
+    let more = vec![(KEY.to_owned(), description.text())];
+    Ok(artefact::write_with(path, counts, more, out)?)
+}
+
+fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    |source| {
+        let path = path.to_owned();
+        Error::Shard { path: path.clone(), source: counts::Error::Io { path, source } }
+    }
+}
+
+fn opened(path: &Path) -> Result<File, Error> {
+    beside::given::open(path).map_err(failed(path))
+}
+
+fn described(path: &Path, text: &str) -> Result<Description, Error> {
+    Description::read(text).map_err(|wrong| match wrong {
+        Wrong::Newer(found) => Error::Newer { path: path.to_owned(), found, expected: VERSION },
+        Wrong::Other(expected, found) => {
+            Error::Description { path: path.to_owned(), key: KEY, expected, found }
+        }
+    })
+}
