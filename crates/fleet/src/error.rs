@@ -12,7 +12,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// What is wrong; it names the file.
-        source: counts::Error,
+        source: Box<counts::Error>,
     },
     /// A shard says of itself what cannot be.
     #[error("{path}: {key}: expected {expected}, found {found}")]
@@ -98,13 +98,24 @@ pub enum Error {
     },
     /// The result cannot be written.
     #[error("{0}")]
-    Counts(#[from] counts::Error),
+    Counts(#[source] Box<counts::Error>),
     /// A file cannot be written.
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
 
+impl From<counts::Error> for Error {
+    fn from(source: counts::Error) -> Error {
+        Error::Counts(Box::new(source))
+    }
+}
+
 impl Error {
+    /// What is wrong with the shard at `path`.
+    pub(crate) fn of_shard(path: &std::path::Path, source: counts::Error) -> Error {
+        Error::Shard { path: path.to_owned(), source: Box::new(source) }
+    }
+
     /// The shard that is to blame, where the others may be merged without it.
     pub fn shard(&self) -> Option<&std::path::Path> {
         match self {

@@ -46,7 +46,7 @@ impl Source {
 
     fn step(&mut self, tell: &dyn Fn(u64)) -> Result<Option<Row>, Error> {
         let next = self.rows.next_row();
-        self.row = next.map_err(|source| Error::Shard { path: self.path.clone(), source })?;
+        self.row = next.map_err(|source| Error::of_shard(&self.path, source))?;
         self.read += 1;
         if self.read.is_multiple_of(TELL_ROWS) {
             tell(self.told_bytes);

@@ -132,10 +132,13 @@ impl<'s> Plan<'s> {
             Some(class) => one.host_class == *class,
             None => true,
         };
-        let tests: [(&dyn Fn(&Recording) -> bool, Why, &str); 2] =
-            [(&since, Why::Older, "--since"), (&class, Why::HostClass, "--host-class")];
-        for (test, why, option) in tests {
-            let fitting = recordings.iter().filter(|one| test(one)).count();
+        let fitting =
+            |test: &dyn Fn(&Recording) -> bool| recordings.iter().filter(|one| test(one)).count();
+        let tests = [
+            (fitting(&since), Why::Older, "--since"),
+            (fitting(&class), Why::HostClass, "--host-class"),
+        ];
+        for (fitting, why, option) in tests {
             if fitting == recordings.len() {
                 continue;
             }

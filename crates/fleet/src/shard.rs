@@ -38,7 +38,7 @@ impl Shard {
         let file = opened(path)?;
         let failed = failed(path);
         let about = artefact::about(path, file.try_clone().map_err(&failed)?);
-        let mut about = about.map_err(|source| Error::Shard { path: path.to_owned(), source })?;
+        let mut about = about.map_err(|source| Error::of_shard(path, source))?;
         let bytes = file.metadata().map_err(&failed)?.len();
         let footer = digest::of_footer(&file).map_err(&failed)?;
         let stated = about.value(KEY).map(|text| described(path, text)).transpose()?;
@@ -68,7 +68,7 @@ impl Shard {
             return Err(Error::Changed { path: path.clone() });
         }
         let rows = Rows::open(path, file, self.description.architecture());
-        Ok(rows.map_err(|source| Error::Shard { path: path.clone(), source })?.1)
+        Ok(rows.map_err(|source| Error::of_shard(path, source))?.1)
     }
 
     /// Whether rows of it name an architecture once it is merged.
@@ -87,7 +87,7 @@ pub fn check(shard: &Shard) -> Result<(), Error> {
         match rows.next_row() {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
-            Err(source) => return Err(Error::Shard { path: shard.path.clone(), source }),
+            Err(source) => return Err(Error::of_shard(&shard.path, source)),
         }
     }
 }
@@ -111,10 +111,7 @@ pub fn write(
 }
 
 fn failed(path: &Path) -> impl Fn(std::io::Error) -> Error {
-    |source| {
-        let path = path.to_owned();
-        Error::Shard { path: path.clone(), source: counts::Error::Io { path, source } }
-    }
+    |source| Error::of_shard(path, counts::Error::Io { path: path.to_owned(), source })
 }
 
 fn opened(path: &Path) -> Result<File, Error> {

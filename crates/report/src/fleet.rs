@@ -199,7 +199,9 @@ pub fn shard_lines(shard: &Shard) -> Vec<String> {
         line("recorded", format!("{} to {} UTC", time::told(begin), time::told(end)));
     }
     let number = |number: Option<u64>| number.map_or_else(String::new, |own| own.to_string());
-    let kinds: [(&str, &dyn Fn(&Recording) -> String); 9] = [
+    /// What a recording says under one head.
+    type Said<'s> = &'s dyn Fn(&Recording) -> String;
+    let kinds: [(&str, Said<'_>); 9] = [
         ("hosts", &|one| one.host.clone()),
         ("host classes", &|one| one.host_class.clone()),
         ("CPU models", &|one| one.cpu_model.clone()),
