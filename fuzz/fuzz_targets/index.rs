@@ -3,6 +3,7 @@
 
 use calltrees::Index;
 use libfuzzer_sys::fuzz_target;
+use perfdata::Endian;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = Index::parse(bytes);
@@ -13,6 +14,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok((index, binding)) = Index::parse(&whole) else { return };
     let again = index.to_bytes(&binding);
     assert_eq!(Index::parse(&again), Ok((index.clone(), binding)));
+    let _ = index.record_count(Endian::Little);
     let times = index.times().unwrap_or(0..u64::MAX);
     let middle = times.start / 2 + times.end / 2;
     for part in [times.clone(), times.start..middle, middle..times.end, 0..1] {

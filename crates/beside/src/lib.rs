@@ -36,7 +36,7 @@ fn list() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Names of the files that are being written, for whoever ends the process before they are whole.
+/// Names of the files that are being written: what [`remove_unfinished`] would remove.
 pub fn unfinished() -> Vec<PathBuf> {
     list().iter().cloned().collect()
 }

@@ -20,7 +20,7 @@ pub(crate) use part::Part;
 pub(crate) use side::Damaged;
 use side::Side;
 
-use perfdata::Input;
+use perfdata::{Endian, Input};
 use std::ops::Range;
 
 /// A stretch of a stream with whole records.
@@ -88,11 +88,12 @@ impl Index {
         self.streams.len() == input.stream_count() && self.streams.iter().enumerate().all(fits)
     }
 
-    /// How many records it has that are no samples; none where one of them is damaged.
-    pub fn record_count(&self, input: &Input) -> Option<u64> {
+    /// How many records it has that are no samples; none where one of them is damaged. `endian` is
+    /// the recording's.
+    pub fn record_count(&self, endian: Endian) -> Option<u64> {
         let mut count = 0;
         for stream in &self.streams {
-            stream.side.each(stream.bytes(), input.endian(), &mut |_, _| count += 1).ok()?;
+            stream.side.each(stream.bytes(), endian, &mut |_, _| count += 1).ok()?;
         }
         Some(count)
     }

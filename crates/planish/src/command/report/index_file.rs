@@ -116,7 +116,8 @@ fn stored(
     if !index.fits(input) {
         return Err("it names other places than the recording has".to_owned());
     }
-    if index.record_count(input).is_none() {
+    // Its records are read once more for the answer, where it would be too late to make another.
+    if index.record_count(input.endian()).is_none() {
         return Err("one of its records is damaged".to_owned());
     }
     Ok(Some(index))
