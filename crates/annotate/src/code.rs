@@ -54,7 +54,7 @@ pub(crate) fn instructions(request: &Request<'_>) -> (Vec<Instruction>, u64) {
 }
 
 fn function_at(request: &Request<'_>, to: ImageAddr) -> Option<(String, u64)> {
-    let found = request.image.functions().find(to)?;
+    let found = request.image.functions().find_shown(to)?;
     let is_other = found.address != request.code.start;
     is_other.then(|| (found.name.to_owned(), to.0.saturating_sub(found.address.0)))
 }

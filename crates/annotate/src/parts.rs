@@ -26,12 +26,13 @@ pub fn parts(image: &Image, function: &Function, own: &[Site], around: &[Site]) 
     let part =
         |code: Range<ImageAddr>| Part { code, samples: Vec::new(), weight: Weight::default() };
     if function.known == Known::Symbol {
-        let named = image.functions().iter().filter(|other| other.name == function.name);
+        let all = image.functions().iter().chain(image.functions().local_labels());
+        let named = all.filter(|other| other.name == function.name);
         for other in named.filter(|other| other.size > 0) {
             found.insert((other.address, other.end()), part(other.address..other.end()));
         }
     }
-    let range_of = |at: ImageAddr| match image.functions().find(at) {
+    let range_of = |at: ImageAddr| match image.functions().find_shown(at) {
         Some(function) => function.address..function.end(),
         None => image.unwind_range(at).unwrap_or(at..ImageAddr(at.0.saturating_add(1))),
     };

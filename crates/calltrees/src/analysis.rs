@@ -1,5 +1,6 @@
 //! From a recording to its named stacks, in two passes over its bytes.
 
+use crate::build_ids::BuildIds;
 use crate::dumped::{Dumps, is_monotonic};
 use crate::error::Error;
 use crate::files::{Files, Opener};
@@ -20,10 +21,15 @@ use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
 use address_spaces::{Clock, KERNEL_PID, Timeline};
 use image::{DebugSearch, ImageAddr};
-use perfdata::{ChainSample, DeferredChains, Input};
+use perfdata::{ChainSample, DeferredChains, EventAttr, Input, attr_flag};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::path::Path;
+
+/// Whether an event brings records of context switches with it.
+fn records_switches(attr: &EventAttr) -> bool {
+    attr.flags & attr_flag::CONTEXT_SWITCH != 0
+}
 
 /// What an analysis needs beside the recording.
 pub struct Options<'o> {
@@ -229,8 +235,10 @@ pub fn read_then<R>(
         .index
         .zip(options.within.as_ref())
         .map(|(index, within)| Part::of(index, input, within));
-    if side.samples == 0 {
-        return Err(Error::NoSamples { path: path.to_owned() });
+    let nothing = || Error::NoSamples { path: path.to_owned() };
+    let may_have_waits = input.attrs().iter().any(records_switches);
+    if side.samples == 0 && !may_have_waits {
+        return Err(nothing());
     }
     let same_clock = clock == Clock::Time && is_monotonic(input.attrs());
     let dumps = Dumps::open(&side.changes, options.dump, same_clock);
@@ -239,10 +247,13 @@ pub fn read_then<R>(
     let reference = side.kernel_text;
     let kernel = options.kernels.iter().find_map(|symbols| symbols.at(reference?));
     let kernel_runs = kernel.is_some_and(|kernel| kernel.runs());
-    let files = Files::new(&timeline, options.open, kernel_runs);
+    let files = Files::new(&timeline, options.open, kernel_runs, BuildIds::of(input));
     let deferred = DeferredChains::read(input).map_err(fault)?;
     let wakes = Wakes::of(input);
     let switching = switching::read(input, &wakes, options.keep).map_err(fault)?;
+    if side.samples == 0 && switching.as_ref().is_none_or(|switching| switching.threads.is_empty()) {
+        return Err(nothing());
+    }
     let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();
     let at_switches = events.iter().map(|event| event.is_switches).collect();
     let sampled = events.len();
@@ -310,12 +321,13 @@ pub fn read_then<R>(
         span_ns: last - first,
         switching,
         ledger,
-        remarks: remarks(places.remarks(), options.latency),
+        remarks: remarks(input, places.remarks(), options.latency),
     };
     Ok(then(recorded, &session))
 }
 
-fn remarks(mut remarks: Vec<String>, latency: bool) -> Vec<String> {
+fn remarks(input: &Input, mut remarks: Vec<String>, latency: bool) -> Vec<String> {
+    remarks.extend(input.wholeness().lacks_files());
     if latency {
         remarks.push(
             "--latency: time weighs what it adds to the length of the run; threads that ran at \

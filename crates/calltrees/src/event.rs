@@ -1,10 +1,38 @@
 //! What was sampled, and what its weights mean.
 
 use crate::switching::Reason;
-use perfdata::EventAttr;
+use perfdata::{EventAttr, attr_flag};
 
-/// `type` of software events, and their `config` (`include/uapi/linux/perf_event.h`).
+/// `type` of hardware and software events, and the `config` of these (`include/uapi/linux/perf_event.h`).
+const HARDWARE: u32 = 0;
 const SOFTWARE: u32 = 1;
+/// As perf calls them, by `config`.
+const HARDWARE_NAMES: [&str; 10] = [
+    "cycles",
+    "instructions",
+    "cache-references",
+    "cache-misses",
+    "branches",
+    "branch-misses",
+    "bus-cycles",
+    "stalled-cycles-frontend",
+    "stalled-cycles-backend",
+    "ref-cycles",
+];
+const SOFTWARE_NAMES: [&str; 12] = [
+    "cpu-clock",
+    "task-clock",
+    "page-faults",
+    "context-switches",
+    "cpu-migrations",
+    "minor-faults",
+    "major-faults",
+    "alignment-faults",
+    "emulation-faults",
+    "dummy",
+    "bpf-output",
+    "cgroup-switches",
+];
 const CLOCKS: [u64; 2] = [0, 1];
 const SWITCHES: u64 = 3;
 const DUMMY: u64 = 9;
@@ -31,11 +59,7 @@ impl Event {
     pub fn of(attr: &EventAttr) -> Event {
         let software = attr.kind == SOFTWARE;
         let named = attr.name.clone().filter(|name| !name.is_empty());
-        let name = named.unwrap_or_else(|| match (attr.kind, attr.config) {
-            (SOFTWARE, 0) => "cpu-clock".to_owned(),
-            (SOFTWARE, 1) => "task-clock".to_owned(),
-            (kind, config) => format!("event {kind}:{config:#x}"),
-        });
+        let name = named.unwrap_or_else(|| name_of(attr));
         Event {
             name,
             is_clock: is_clock(attr),
@@ -62,6 +86,24 @@ impl Event {
     }
 }
 
+/// The name of an event that the recording does not name, as perf makes it of its numbers.
+fn name_of(attr: &EventAttr) -> String {
+    let names: &[&str] = match attr.kind {
+        HARDWARE => &HARDWARE_NAMES,
+        SOFTWARE => &SOFTWARE_NAMES,
+        _ => &[],
+    };
+    let known = usize::try_from(attr.config).ok().and_then(|config| names.get(config));
+    let (kind, config) = (attr.kind, attr.config);
+    let name = known.map_or_else(|| format!("event {kind}:{config:#x}"), |name| (*name).to_owned());
+    let leaves_out = |flag: u64| attr.flags & flag != 0;
+    match (leaves_out(attr_flag::EXCLUDE_KERNEL), leaves_out(attr_flag::EXCLUDE_USER)) {
+        (true, false) => name + ":u",
+        (false, true) => name + ":k",
+        _ => name,
+    }
+}
+
 /// Whether an event counts nanoseconds.
 pub(crate) fn is_clock(attr: &EventAttr) -> bool {
     attr.kind == SOFTWARE && CLOCKS.contains(&attr.config)
@@ -69,7 +111,6 @@ pub(crate) fn is_clock(attr: &EventAttr) -> bool {
 
 /// Whether the weights of an event grow with time: nanoseconds or cycles.
 pub(crate) fn is_time(attr: &EventAttr) -> bool {
-    const HARDWARE: u32 = 0;
     /// Cycles, and cycles of a reference clock.
     const CYCLES: [u64; 2] = [0, 9];
     is_clock(attr) || attr.kind == HARDWARE && CYCLES.contains(&attr.config)

@@ -10,6 +10,7 @@
 
 mod analysis;
 mod branch_chain;
+mod build_ids;
 mod distinct;
 mod dumped;
 mod error;
@@ -39,10 +40,11 @@ mod unwinding;
 mod workers;
 
 pub use analysis::{Cgroup, Ledger, Options, Recorded, Stack, Thread, read, read_then};
+pub use build_ids::{BuildIds, module_name};
 pub use distinct::Weight;
 pub use error::Error;
 pub use event::Event;
-pub use files::{Opener, Wanted, is_anonymous};
+pub use files::{Opened, Opener, Wanted, is_anonymous};
 pub use index::{BINDING_BYTES, Index, Unusable};
 pub use jit_dump::{DumpLedger, DumpOpener, JitDump};
 pub use kernel::KernelSymbols;

@@ -63,9 +63,18 @@ pub struct Library {
     pub build_id: Option<Vec<u8>>,
     /// Why its functions have no names.
     pub problem: Option<String>,
+    /// Why some of them have none.
+    pub lacks: Option<String>,
+    /// Why its names may be those of another build.
+    pub doubt: Option<String>,
 }
 
 impl Library {
+    /// A library of which nothing is known but its path.
+    pub fn at(path: impl Into<String>) -> Library {
+        Library { path: path.into(), build_id: None, problem: None, lacks: None, doubt: None }
+    }
+
     /// The last part of the path.
     pub fn short(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
@@ -162,10 +171,8 @@ impl Names {
         next
     }
 
-    pub(crate) fn set_problem(&mut self, library: LibraryId, why: &str) {
-        if let Some(library) = self.libraries.get_mut(library.0 as usize) {
-            library.problem = Some(why.to_owned());
-        }
+    pub(crate) fn library_mut(&mut self, library: LibraryId) -> Option<&mut Library> {
+        self.libraries.get_mut(library.0 as usize)
     }
 
     pub(crate) fn set_sources(&mut self, sources: Vec<String>) {

@@ -217,6 +217,10 @@ enum Special {
     Nobody,
 }
 
+/// Of addresses that lie in nothing.
+const NO_MAPPING: &str = "the recording does not tell what was mapped there: a part of it is \
+                          missing, or it began later than the process and does not list its mappings";
+
 struct Naming<'p, 'f> {
     places: &'p Places<'f>,
     kernel: Option<KernelNames<'p>>,
@@ -232,19 +236,29 @@ impl Naming<'_, '_> {
         let files = self.places.files;
         let of = |file: FileId| {
             let mapped = files.mapped(file)?;
-            let (path, build_id) = (mapped.path.clone(), mapped.build_id.clone());
-            Some(Library { path, build_id, problem: None })
+            let build_id = files.id(file).map(|id| id.as_bytes().to_vec());
+            Some(Library { build_id, ..Library::at(&mapped.path) })
         };
         (0u32..).map_while(|number| of(FileId(number))).for_each(|library| {
             self.names.add_library(library);
         });
     }
 
-    /// Why functions have no names, once it is known which files that takes.
+    /// Why functions have no names or may have wrong ones, once it is known which files that takes.
     fn problems(&mut self) {
-        let problems: FxHashMap<FileId, &str> = self.places.files.unusable().collect();
-        for (file, why) in &problems {
-            self.names.set_problem(LibraryId(file.0), why);
+        let mut problems: FxHashMap<FileId, &str> = FxHashMap::default();
+        for (file, opened) in self.places.files.asked_for() {
+            let Some(library) = self.names.library_mut(LibraryId(file.0)) else { continue };
+            match opened {
+                Ok(opened) => {
+                    library.lacks.clone_from(&opened.lacks);
+                    library.doubt.clone_from(&opened.doubt);
+                }
+                Err(why) => {
+                    library.problem = Some(why.clone());
+                    problems.insert(file, why);
+                }
+            }
         }
         let Some(address) = self.nameless_kernel else { return };
         let mapping = self.places.kernel_space.find(RuntimeAddr(address));
@@ -258,19 +272,21 @@ impl Naming<'_, '_> {
             _ => kernel_code::HIDDEN,
         };
         let kernel = self.special(Special::Kernel);
-        self.names.set_problem(kernel, why);
+        if let Some(library) = self.names.library_mut(kernel) {
+            library.problem = Some(why.to_owned());
+        }
     }
 
     fn special(&mut self, special: Special) -> LibraryId {
         *self.special.entry(special).or_insert_with(|| {
             let (path, problem) = match special {
                 Special::Kernel => ("[kernel]".to_owned(), None),
-                Special::Unknown => ("[unknown]".to_owned(), None),
+                Special::Unknown => ("[unknown]".to_owned(), Some(NO_MAPPING.to_owned())),
                 Special::Made(pid) => (format!("[JIT {pid}]"), self.places.made.problem(pid)),
                 Special::Elsewhere => ("[elsewhere]".to_owned(), None),
                 Special::Nobody => ("[none]".to_owned(), None),
             };
-            self.names.add_library(Library { path, build_id: None, problem })
+            self.names.add_library(Library { problem, ..Library::at(path) })
         })
     }
 

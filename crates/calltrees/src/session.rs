@@ -134,7 +134,7 @@ impl<'s> Session<'s> {
     /// Where the function at an address of a library begins, and how many bytes it has.
     pub fn function_at(&self, library: LibraryId, at: ImageAddr) -> Option<(ImageAddr, u64)> {
         let image = self.shared.files.opened(FileId(library.0))?;
-        image.functions().find(at).map(|function| (function.address, function.size))
+        image.functions().find_shown(at).map(|function| (function.address, function.size))
     }
 
     /// The distinct stacks, those of waits too, in an order that does not depend on threads.

@@ -210,6 +210,7 @@ fn not_whole(path: &Path, input: &Input) -> Vec<String> {
     let whole = input.wholeness();
     let (missing, path) = (&whole.missing_features, path.display());
     let mut notes = Vec::new();
+    notes.extend(whole.lacks_files().map(|lacks| format!("{path}: {lacks}")));
     if !missing.is_empty() {
         let (what, effect) = if missing.contains(&perfdata::feature::BUILD_ID) {
             (

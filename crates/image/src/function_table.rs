@@ -10,7 +10,7 @@ pub struct Function<'i> {
     pub address: ImageAddr,
     /// Its size in bytes; never reaches past its section.
     pub size: u64,
-    /// Its name as the symbol table has it (mangled).
+    /// Its name as the symbol table has it (mangled), with U+FFFD for what is no UTF-8.
     pub name: &'i str,
     /// Whether the symbol stated no size, so that it was taken from what follows.
     pub size_inferred: bool,
@@ -45,17 +45,23 @@ pub(crate) struct Entry {
     pub(crate) name_len: u32,
     /// 0 global, 1 weak, 2 local; 3 for untyped labels.
     pub(crate) rank: u8,
-    /// Which of the files has the name.
+    /// Which of the files has the name; [`REPLACED`] where the table itself has it.
     pub(crate) source: u8,
     /// Position among all symbols that are functions, as the symbol tables list them.
     pub(crate) order: u32,
     pub(crate) size_inferred: bool,
 }
 
+/// The source of names that are no UTF-8: [`FunctionTable::replaced`].
+pub(crate) const REPLACED: u8 = 2;
+
 impl Entry {
-    /// The name, where it stands in one of the files.
-    pub(crate) fn name<'i>(&self, files: [&'i [u8]; 2]) -> &'i [u8] {
-        let file = files.get(usize::from(self.source)).copied().unwrap_or(&[]);
+    /// The name, where it stands in one of the files or among the replaced ones.
+    pub(crate) fn name<'i>(&self, files: [&'i [u8]; 2], replaced: &'i str) -> &'i [u8] {
+        let file = match self.source {
+            REPLACED => replaced.as_bytes(),
+            source => files.get(usize::from(source)).copied().unwrap_or(&[]),
+        };
         let start = usize::try_from(self.name_offset).unwrap_or(usize::MAX);
         file.get(start..start.saturating_add(self.name_len as usize)).unwrap_or(&[])
     }
@@ -73,7 +79,11 @@ pub(crate) struct Interval {
 pub(crate) struct FunctionTable {
     pub(crate) entries: Vec<Entry>,
     pub(crate) intervals: Vec<Interval>,
-    /// Function symbols that could not be used: address not in code, or a name that is no UTF-8.
+    /// Untyped local labels in code that is no function's, by address, each with a size.
+    pub(crate) labels: Vec<Entry>,
+    /// The names that are no UTF-8, with U+FFFD for what is none, one after the other.
+    pub(crate) replaced: String,
+    /// Function symbols that could not be used: address not in code, or no name.
     pub(crate) unusable: u64,
 }
 
@@ -88,8 +98,8 @@ impl<'i> Functions<'i> {
         self.table.entries.is_empty()
     }
 
-    /// Function symbols that could not be used: their address is not in code, or their name is no
-    /// UTF-8.
+    /// Function symbols that could not be used: their address is not in code, or they have no
+    /// name.
     pub fn unusable_symbols(&self) -> u64 {
         self.table.unusable
     }
@@ -111,27 +121,55 @@ impl<'i> Functions<'i> {
         Some(self.function(self.table.entries.get(interval.entry? as usize)?))
     }
 
-    /// As [`Functions::find`], but of several aliases the one that perf shows: a strong one rather
-    /// than a weak one, a global one rather than a local one, then the one whose name begins with
-    /// fewer underscores, then the longest name, then the first of the symbol table. Source:
-    /// `choose_best_symbol` in Linux's `tools/perf/util/symbol.c`.
+    /// As [`Functions::find`], but as perf shows it. Of several aliases: a strong one rather than a
+    /// weak one, a global one rather than a local one, then the one whose name begins with fewer
+    /// underscores, then the longest name, then the first of the symbol table. Where no function
+    /// is, or one that states no size reaches, the [local label](Functions::local_labels) before
+    /// the address. Source: `choose_best_symbol` and `elf_sym__is_label` in Linux's
+    /// `tools/perf/util`.
     pub fn find_shown(&self, address: ImageAddr) -> Option<Function<'i>> {
-        let found = self.find(address)?.address.0;
-        let entries = &self.table.entries;
-        let first = entries.partition_point(|entry| entry.address < found);
-        let aliases = entries.get(first..)?.iter();
-        let aliases = aliases
-            .take_while(|entry| entry.address == found)
-            .filter(|entry| entry.address.saturating_add(entry.size) > address.0);
-        let best = aliases.min_by_key(|entry| {
-            let name = entry.name(self.bytes);
+        let found = self.find(address);
+        let inner = |entry: &Entry| {
+            found.is_none_or(|found| found.size_inferred && found.address.0 < entry.address)
+        };
+        let label = self.best(&self.table.labels, address).filter(|label| inner(label));
+        let shown = match (label, found) {
+            (None, Some(found)) => {
+                let entries = &self.table.entries;
+                let after = entries.partition_point(|entry| entry.address <= found.address.0);
+                entries.get(..after).and_then(|upto| self.best(upto, address))
+            }
+            (label, _) => label,
+        };
+        shown.map(|entry| self.function(entry))
+    }
+
+    /// Of the last entries that begin at or before an address and reach beyond it, the one that perf
+    /// shows.
+    fn best<'e>(&self, entries: &'e [Entry], address: ImageAddr) -> Option<&'e Entry> {
+        let after = entries.partition_point(|entry| entry.address <= address.0);
+        let upto = entries.get(..after)?;
+        let start = upto.last()?.address;
+        let aliases = upto.iter().rev().take_while(|entry| entry.address == start);
+        let aliases =
+            aliases.filter(|entry| entry.address.saturating_add(entry.size) > address.0);
+        aliases.min_by_key(|entry| {
+            let name = self.name(entry);
             let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
             // The names that old kernels give their system calls beside the real ones.
             let old = name.starts_with(b"SyS") || name.starts_with(b"compat_SyS");
             let (weak, local) = (entry.rank == 1, entry.rank > 1);
             (weak, local, underscores, Reverse(name.len()), old, entry.order)
-        });
-        best.map(|entry| self.function(entry))
+        })
+    }
+
+    /// Untyped local labels in code that no function covers, or that only a function without a size
+    /// reaches, by address: entry code of assembly, and the parts of functions that clang splits.
+    /// They are no functions to a compiler, so only [`Functions::find_shown`] finds them. A label
+    /// without a size reaches to the next label or function, or to the end of its section.
+    pub fn local_labels(&self) -> impl ExactSizeIterator<Item = Function<'i>> + use<'i> {
+        let functions = *self;
+        functions.table.labels.iter().map(move |entry| functions.function(entry))
     }
 
     /// Every function that begins exactly at the address, the preferred one first.
@@ -144,13 +182,16 @@ impl<'i> Functions<'i> {
             .map(move |entry| functions.function(entry))
     }
 
+    fn name(&self, entry: &Entry) -> &'i [u8] {
+        entry.name(self.bytes, &self.table.replaced)
+    }
+
     fn function(&self, entry: &Entry) -> Function<'i> {
-        let name = entry.name(self.bytes);
         Function {
             address: ImageAddr(entry.address),
             size: entry.size,
             // Only names that are UTF-8 are entered.
-            name: std::str::from_utf8(name).unwrap_or(""),
+            name: std::str::from_utf8(self.name(entry)).unwrap_or(""),
             size_inferred: entry.size_inferred,
             global: entry.rank < 2,
             weak: entry.rank == 1,

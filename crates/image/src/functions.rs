@@ -7,12 +7,13 @@
 //! * A symbol without size reaches to the next function or to the end of its section; hand-written
 //!   assembly has them.
 //! * Untyped global labels in code count as functions where no typed function covers them (kernel
-//!   entry code).
+//!   entry code). Local ones are kept apart, for what is shown to people alone.
 //! * Where functions overlap, the one that begins last is taken: it is the more exact statement.
 
 use object::elf;
+use std::borrow::Cow;
 
-use crate::function_table::{Entry, FunctionTable, Functions, Interval};
+use crate::function_table::{Entry, FunctionTable, Functions, Interval, REPLACED};
 use crate::symbols::{Symbol, SymbolTable};
 use crate::{Image, ImageAddr};
 
@@ -48,7 +49,8 @@ impl FunctionTable {
                 table.add(image, &symbols, &symbol, number);
             }
         }
-        let name = |entry: &Entry| entry.name(bytes);
+        let replaced = std::mem::take(&mut table.replaced);
+        let name = |entry: &Entry| entry.name(bytes, &replaced);
         let order = |a: &Entry, b: &Entry| {
             let key = |entry: &Entry| (entry.address, u64::MAX - entry.size, entry.rank);
             key(a).cmp(&key(b)).then_with(|| name(a).cmp(name(b)))
@@ -61,6 +63,8 @@ impl FunctionTable {
             .entries
             .dedup_by(|b, a| a.address == b.address && a.size == b.size && name(a) == name(b));
         table.build_intervals();
+        table.place_labels(image);
+        table.replaced = replaced;
         table
     }
 
@@ -72,30 +76,86 @@ impl FunctionTable {
         let rank = match elf::SymbolType(symbol.kind) {
             elf::STT_FUNC | elf::STT_GNU_IFUNC if local => 2,
             elf::STT_FUNC | elf::STT_GNU_IFUNC => u8::from(symbol.binding == elf::STB_WEAK.0),
-            elf::STT_NOTYPE if !local => 3,
+            elf::STT_NOTYPE => 3,
             _ => return,
         };
         let code = symbols
             .address(symbol)
             .and_then(|address| Some((address, image.executable_range(address)?)));
-        let name = symbols
-            .name(symbol)
-            .filter(|name| !name.is_empty() && std::str::from_utf8(name).is_ok());
+        let name = symbols.name(symbol).filter(|name| !name.is_empty());
+        let name = name.map(String::from_utf8_lossy).filter(|name| self.has_room_for(name));
         let (Some((address, range)), Some(name)) = (code, name) else {
             // Untyped labels outside code are data and marks of the linker, not functions.
             self.unusable += u64::from(rank < 3);
             return;
         };
-        self.entries.push(Entry {
+        let label = rank == 3 && local;
+        // Marks of assemblers: where data stands in code (AArch64's `$d`), temporary names.
+        if label && name.starts_with(['$', '.']) {
+            return;
+        }
+        let (name_offset, name_len, source) = match name {
+            Cow::Borrowed(name) => {
+                (symbols.strings_offset.saturating_add(u64::from(symbol.name)), name.len(), source)
+            }
+            Cow::Owned(name) => {
+                let offset = self.replaced.len() as u64;
+                self.replaced.push_str(&name);
+                (offset, name.len(), REPLACED)
+            }
+        };
+        let to = if label { &mut self.labels } else { &mut self.entries };
+        to.push(Entry {
             address: address.0,
             size: symbol.size.min(range.end.saturating_sub(address.0)),
-            name_offset: symbols.strings_offset.saturating_add(u64::from(symbol.name)),
-            name_len: name.len() as u32,
+            name_offset,
+            name_len: name_len as u32,
             rank,
             source,
-            order: self.entries.len() as u32,
+            order: to.len() as u32,
             size_inferred: symbol.size == 0,
         });
+    }
+
+    /// Whether a name can be kept: one that is no UTF-8 is copied, and a small file may give the same
+    /// long one to any number of symbols.
+    fn has_room_for(&self, name: &Cow<'_, str>) -> bool {
+        const MOST: usize = 16 << 20;
+        matches!(name, Cow::Borrowed(_)) || self.replaced.len().saturating_add(name.len()) <= MOST
+    }
+
+    /// Keeps the local labels that stand in no function whose size is known, with sizes that end at
+    /// the next label or function.
+    fn place_labels(&mut self, image: &Image) {
+        let mut labels = std::mem::take(&mut self.labels);
+        labels.retain(|label| match self.covering(label.address) {
+            None => true,
+            Some(function) => function.size_inferred && function.address < label.address,
+        });
+        labels.sort_by_key(|label| (label.address, label.order));
+        let mut next: Option<u64> = None;
+        let mut group = u64::MAX;
+        for label in labels.iter_mut().rev() {
+            if label.address != group {
+                next = (group != u64::MAX).then_some(group);
+                group = label.address;
+            }
+            let first = self.entries.partition_point(|entry| entry.address <= label.address);
+            let function = self.entries.get(first).map(|entry| entry.address);
+            let section = image.executable_range(ImageAddr(label.address)).map(|range| range.end);
+            let end = [next, function, section].into_iter().flatten().min();
+            let most = end.unwrap_or(label.address).saturating_sub(label.address);
+            label.size = if label.size == 0 { most } else { label.size.min(most) };
+        }
+        labels.retain(|label| label.size > 0);
+        self.labels = labels;
+    }
+
+    /// The function that an address lies in.
+    fn covering(&self, address: u64) -> Option<&Entry> {
+        let after = self.intervals.partition_point(|interval| interval.start <= address);
+        let interval = self.intervals.get(after.checked_sub(1)?)?;
+        self.entries.get(interval.entry? as usize)
     }
 
     /// Drops untyped labels that stand at or inside a function: they name places, not functions. An

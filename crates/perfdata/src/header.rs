@@ -105,6 +105,22 @@ pub struct Wholeness {
     pub missing_features: Vec<u32>,
     /// Bytes behind the last section, which belong to nothing.
     pub surplus_bytes: u64,
+    /// Of a directory: the first files that are not there though files with higher numbers are.
+    pub absent_files: Vec<String>,
+    /// How many such files there are.
+    pub absent: u64,
+}
+
+impl Wholeness {
+    /// The files that a directory lacks, in words; none if it lacks none that is known.
+    pub fn lacks_files(&self) -> Option<String> {
+        let named = self.absent_files.join(", ");
+        let more = self.absent.saturating_sub(self.absent_files.len() as u64);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (self.absent > 0).then(|| {
+            format!("the recording lacks {named}{more}: what was in there is not in the numbers")
+        })
+    }
 }
 
 /// Reads the head of a recording.

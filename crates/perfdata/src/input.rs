@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::features::Features;
 use crate::header::{MAGIC, MAGIC_BIG, Section, Source, Wholeness, read_head};
 use crate::ordered::{OrderOptions, Ordered};
-use crate::prelude::read_prelude;
+use crate::prelude::{read_names, read_prelude};
 use crate::table::LayoutTable;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -109,6 +109,7 @@ impl Input {
             }
         }
         numbered.sort();
+        let numbers: Vec<u32> = numbered.iter().map(|(number, _)| *number).collect();
         let data = directory.join("data");
         if !data.exists() {
             return Err(wrong("there is no file `data` in it".to_owned()));
@@ -123,7 +124,9 @@ impl Input {
             Ok((open(&path)?, path))
         };
         let files = paths.map(opened).collect::<Result<_, Error>>()?;
-        Input::from_files(files)
+        let mut input = Input::from_files(files)?;
+        (input.wholeness.absent_files, input.wholeness.absent) = absent(&numbers);
+        Ok(input)
     }
 
     /// The first file has the header; the others are records alone.
@@ -162,6 +165,8 @@ impl Input {
         let (mut attrs, mut features) = (head.attrs, head.features);
         if head.pipe {
             (attrs, features) = read_prelude(&streams, head.endian)?;
+        } else if head.unfinished && attrs.iter().any(|attr| attr.name.is_none()) {
+            read_names(&streams, head.endian, &mut attrs);
         }
         let layouts = LayoutTable::new(&attrs, head.endian);
         Ok(Input {
@@ -263,6 +268,20 @@ impl Input {
     pub fn ordered(&self, options: OrderOptions) -> Result<Ordered<'_>, Error> {
         Ok(Ordered::new(self, options))
     }
+}
+
+/// The names of the first files that a directory lacks, of those below the highest number, and how
+/// many there are; `numbers` are sorted.
+fn absent(numbers: &[u32]) -> (Vec<String>, u64) {
+    const MOST: usize = 5;
+    let (mut names, mut count, mut next) = (Vec::new(), 0u64, 0u32);
+    for &number in numbers {
+        count += u64::from(number.saturating_sub(next));
+        let left = MOST - names.len();
+        names.extend((next..number).take(left).map(|absent| format!("data.{absent}")));
+        next = number.saturating_add(1);
+    }
+    (names, count)
 }
 
 /// Whether the name is that of a part of the directory form, `data.N`.

@@ -33,6 +33,22 @@ pub(crate) fn read_prelude(
     Ok((attrs, finish(features)))
 }
 
+/// Takes the names of events that stand before the first sample: in a recording that was not
+/// finished they stand nowhere else.
+pub(crate) fn read_names(streams: &[Stream], endian: Endian, attrs: &mut Vec<EventAttr>) {
+    let mut chunks = Chunks::over(streams, 0..streams.len().min(1), endian, false);
+    while let Some(Ok(chunk)) = chunks.next() {
+        for raw in raw_records(&chunk.bytes, chunk.offset, endian) {
+            match raw.kind {
+                kind::SAMPLE => return,
+                kind::EVENT_UPDATE => take(&raw, endian, attrs, &mut Features::default()),
+                _ => {}
+            }
+        }
+        chunks.recycle(chunk.bytes);
+    }
+}
+
 fn finish(mut features: Features) -> Features {
     features.unknown.sort_by_key(|unknown| unknown.number);
     features

@@ -288,3 +288,48 @@ fn a_cut_behind_the_data_or_bytes_behind_the_end_are_noticed() {
         );
     }
 }
+
+#[test]
+fn a_name_that_stands_among_the_records_is_an_events_where_the_recorder_was_killed() {
+    use perfdata::write::{Encoder, FileWriter, event_name};
+    let named = |id: u64, name: &str| perfdata::EventAttr {
+        kind: 2,
+        config: 375,
+        ids: vec![id],
+        name: Some(name.to_owned()),
+        ..perfdata::EventAttr::default()
+    };
+    let attrs = [named(7, "sched:sched_waking"), named(8, "12345678")];
+    let mut file = std::io::Cursor::new(Vec::new());
+    let mut writer = FileWriter::new(&mut file, &attrs).unwrap();
+    for attr in &attrs {
+        let record = event_name(attr, perfdata::Endian::NATIVE).unwrap().unwrap();
+        assert_eq!(record.len() % 8, 0);
+        writer.append(&record).unwrap();
+    }
+    let mut end = Vec::new();
+    Encoder::new(&attrs[0]).finished_round(&mut end).unwrap();
+    writer.append(&end).unwrap();
+    drop(writer);
+    let input = perfdata::Input::from_bytes(file.get_ref()).unwrap();
+    let names: Vec<_> = input.attrs().iter().map(|attr| attr.name.as_deref().unwrap()).collect();
+    assert_eq!(names, ["sched:sched_waking", "12345678"]);
+}
+
+#[test]
+fn files_that_a_directory_lacks_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("data"), fixture("events.data")).unwrap();
+    let lacks = |numbers: &[u32]| {
+        for number in numbers {
+            std::fs::write(dir.path().join(format!("data.{number}")), []).unwrap();
+        }
+        perfdata::Input::open(dir.path()).unwrap().wholeness().lacks_files()
+    };
+    assert_eq!(lacks(&[]), None);
+    assert_eq!(lacks(&[0, 1]), None);
+    let said = lacks(&[4]).unwrap();
+    assert!(said.contains("lacks data.2, data.3:"), "{said}");
+    let said = lacks(&[u32::MAX]).unwrap();
+    assert!(said.contains("data.7 and 4294967287 more"), "{said}");
+}

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::backlog::{Backlog, USUAL_BYTES};
 use crate::gathered::Gathered;
 use crate::place::Place;
-use perfdata::write::{AuxPiece, FileWriter, PipeWriter};
+use perfdata::write::{AuxPiece, FileWriter, PipeWriter, event_name};
 use perfdata::{Endian, EventAttr, Features};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -66,12 +66,24 @@ impl Reserved {
         };
         let begun = Gathered::new(file, self.backlog).map_err(io_failed);
         let begun = begun.and_then(|out| FileWriter::new(out, attrs));
+        let begun = begun.and_then(|mut writer| {
+            names(attrs).try_for_each(|name| writer.append(&name?)).map(|()| writer)
+        });
         output.form = Form::File(begun.map_err(|error| {
             output.place.remove();
             failed(&output.place.partial, error)
         })?);
         Ok(output)
     }
+}
+
+/// Records of the names that readers cannot tell from an event's numbers: without them a recording
+/// that was killed has no names, which it gets when it ends.
+fn names(attrs: &[EventAttr]) -> impl Iterator<Item = Result<Vec<u8>, perfdata::Error>> {
+    /// `PERF_TYPE_TRACEPOINT`.
+    const TRACEPOINT: u32 = 2;
+    let traced = attrs.iter().filter(|attr| attr.kind == TRACEPOINT);
+    traced.filter_map(|attr| event_name(attr, Endian::NATIVE).transpose())
 }
 
 impl Drop for Reserved {

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 #[derive(Default, Debug)]
 pub(crate) struct Seen {
     pub samples: u64,
+    /// Records of context switches.
+    pub switches: u64,
     pub branch_entries: u64,
     pub first_time: u64,
     pub last_time: u64,
@@ -16,9 +18,9 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether there is nothing to look at: no sample and no AUX data.
+    /// Whether there is nothing to look at: no sample, no context switch and no AUX data.
     pub(crate) fn is_empty(&self) -> bool {
-        self.samples == 0 && self.aux.bytes == 0
+        self.samples == 0 && self.switches == 0 && self.aux.bytes == 0
     }
 
     /// Adds what another stream held.
@@ -29,6 +31,7 @@ impl Seen {
             self.last_time = self.last_time.max(other.last_time);
         }
         self.samples += other.samples;
+        self.switches += other.switches;
         self.branch_entries += other.branch_entries;
         self.build_ids.extend(other.build_ids);
         self.aux.add(other.aux);

@@ -127,6 +127,7 @@ impl Watch {
             }
             // Place and size in the AUX stream, then the flags.
             kind::AUX => self.seen.aux.note(span.word(header.at + 24)),
+            kind::SWITCH | kind::SWITCH_CPU_WIDE => self.seen.switches += 1,
             kind::THROTTLE => self.throttled.0 += 1,
             kind::UNTHROTTLE => self.throttled.1 += 1,
             kind::COMM | kind::FORK | kind::MMAP2 => {

@@ -14,7 +14,7 @@ use serde_json::json;
 
 /// A recording of stacks, innermost first, of functions by number.
 fn recorded(names: &[String], library: &str, stacks: &[(Vec<u32>, u64)]) -> Recorded {
-    let library = Library { path: library.to_owned(), build_id: None, problem: None };
+    let library = Library::at(library);
     let function = |name: &String| Function {
         name: name.clone(),
         library: LibraryId(0),

@@ -32,8 +32,8 @@ const LENGTH_NS: u64 = 8_000_000;
 /// main calls parse in the first half of the time, run in the second; both wait.
 fn recorded(names: [&str; 3], run_share: u64) -> Recorded {
     let id = |bytes: &[u8]| Some(bytes.to_vec());
-    let library =
-        Library { path: format!("/usr/bin/{HOSTILE}"), build_id: id(&[0xab; 20]), problem: None };
+    let library = Library::at(format!("/usr/bin/{HOSTILE}"));
+    let library = Library { build_id: id(&[0xab; 20]), ..library };
     let function = |name: &&str| Function {
         name: (*name).to_owned(),
         library: LibraryId(0),

@@ -33,6 +33,25 @@ fn io_error(source: io::Error) -> Error {
     Error::Io { path: PathBuf::from("(output)"), action: "write", source }
 }
 
+/// A record that states the name of an event (`PERF_EVENT_UPDATE__NAME`), for readers of recordings
+/// that were never finished; none where the event has no name or no counter.
+///
+/// # Errors
+/// If the name is longer than a record.
+pub fn event_name(attr: &EventAttr, endian: Endian) -> Result<Option<Vec<u8>>, Error> {
+    let (Some(name), Some(&id)) = (&attr.name, attr.ids.first()) else { return Ok(None) };
+    const NAME: u64 = 2;
+    let mut body = Vec::new();
+    body.extend(endian.put_u64(NAME));
+    body.extend(endian.put_u64(id));
+    body.extend(name.as_bytes());
+    // A byte 0 ends it, and the record is padded to 8.
+    body.resize(body.len() + 8 - body.len() % 8, 0);
+    let mut record = Vec::new();
+    encode::put_record(&mut record, endian, kind::EVENT_UPDATE, 0, &body)?;
+    Ok(Some(record))
+}
+
 /// Writes a recording in file form. Until [`FileWriter::finish`] the header states a data size of
 /// 0, as perf's does, so that a reader of an unfinished file reads to its end.
 #[derive(Debug)]

@@ -217,7 +217,7 @@ impl Args {
     fn text(&self, recorded: &Recorded) -> String {
         match self.selected(recorded) {
             Some(selected) => tell::hot_text(&selected, self.by.unwrap_or_default()),
-            None => format!("no samples in the last {} s\n", self.window),
+            None => format!("no samples in the time shown (at most the last {} s)\n", self.window),
         }
     }
 

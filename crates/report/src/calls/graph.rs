@@ -1,5 +1,6 @@
 //! Trees of calls, as indented lines, JSON and folded stacks.
 
+use super::names::is_called;
 use super::{Selected, bracketed, demangled};
 use calltrees::rows::of_event;
 use calltrees::{FunctionId, NodeId, Recorded, Tree, Weight};
@@ -30,7 +31,7 @@ pub struct Shape {
 
 impl Shape {
     /// Callers or callees of the functions with a name, linkage or as written in the source, with
-    /// or without arguments.
+    /// or without parameters, the type that is returned and a template's arguments.
     ///
     /// # Errors
     /// Where no function has it, with some that come near.
@@ -40,12 +41,7 @@ impl Shape {
         name: &str,
     ) -> Result<Shape, String> {
         let functions = (0u32..).zip(recorded.names.functions());
-        let bare = |read: &str| read.split('(').next().unwrap_or_default().to_owned();
-        let is_it = |linkage: &str| {
-            let read = demangled(linkage);
-            linkage == name || read == name || bare(&read) == name
-        };
-        let found = functions.clone().filter(|(_, function)| is_it(&function.name));
+        let found = functions.clone().filter(|(_, function)| is_called(&function.name, name));
         let of: Vec<FunctionId> = found.map(|(number, _)| FunctionId(number)).collect();
         if of.is_empty() {
             let near = functions.map(|(_, function)| demangled(&function.name));

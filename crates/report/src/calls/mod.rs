@@ -112,7 +112,17 @@ fn bracketed(library: &str) -> String {
     if shown.starts_with('[') { shown.into_owned() } else { format!("[{shown}]") }
 }
 
-/// The event to tell of: the one that is named, else the one with most samples.
+/// An event's name without what perf writes behind it: `cpu-clock:u` is `cpu-clock`.
+fn without_modifiers(name: &str) -> &str {
+    /// See perf-list(1), "Event modifiers".
+    const MODIFIERS: &str = "ukhIGHpPSDWeb";
+    match name.rsplit_once(':') {
+        Some((bare, modifiers)) if modifiers.chars().all(|c| MODIFIERS.contains(c)) => bare,
+        _ => name,
+    }
+}
+
+/// The event to tell of: the one that is named, with or without its modifiers, else the one with most samples.
 ///
 /// # Errors
 /// Where none has that name, with those that there are.
@@ -122,7 +132,9 @@ pub fn event_of(recorded: &Recorded, name: Option<&str>) -> Result<u32, String> 
     let Some(name) = name else {
         return sampled.first().copied().ok_or_else(|| NOTHING_LEFT.to_owned());
     };
-    sampled.iter().find(|event| called(event) == Some(name)).copied().ok_or_else(|| {
+    let exact = sampled.iter().find(|event| called(event) == Some(name));
+    let bare = || sampled.iter().find(|event| called(event).map(without_modifiers) == Some(name));
+    exact.or_else(bare).copied().ok_or_else(|| {
         let known: Vec<&str> = sampled.iter().filter_map(called).collect();
         format!("no sampled event is called {name}; there is {}", known.join(", "))
     })
@@ -164,7 +176,7 @@ pub fn books(recorded: &Recorded) -> Vec<(String, u64)> {
 pub fn notes(recorded: &Recorded, event: u32) -> Vec<String> {
     let mut notes = losses(recorded);
     notes.extend(doubts(recorded, event));
-    notes.extend(libraries::unnamed(recorded, event, "samples"));
+    notes.extend(libraries::remarks(recorded, event, "samples"));
     let others: Vec<String> = sampled_events(recorded)
         .into_iter()
         .filter(|other| *other != event)

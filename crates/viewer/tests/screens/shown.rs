@@ -33,8 +33,7 @@ pub(crate) fn recorded(names: [&str; 4]) -> Recorded {
     let [main, parse, hash, poll] = names;
     let functions =
         vec![function(main, 0), function(parse, 0), function(hash, 0), function(poll, 1)];
-    let library = |path: &str| Library { path: path.to_owned(), build_id: None, problem: None };
-    let libraries = vec![library("/usr/bin/program"), library("/usr/lib/libc.so.6")];
+    let libraries = vec![Library::at("/usr/bin/program"), Library::at("/usr/lib/libc.so.6")];
     let event = |name: &str, off_cpu| Event {
         name: name.to_owned(),
         is_clock: true,

@@ -1,9 +1,8 @@
 //! Where are the files of a recorded kernel: vmlinux, modules, lists of its symbols?
 
 use super::id_paths::by_id;
-use super::listed::module_name;
 use beside::given;
-use calltrees::KernelSymbols;
+use calltrees::{KernelSymbols, module_name};
 use image::BuildId;
 use std::path::{Component, Path, PathBuf};
 

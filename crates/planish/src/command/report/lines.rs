@@ -15,7 +15,7 @@ use calltrees::{FunctionId, Known, LibraryId, Recorded, Site, Wanted, Weight, si
 use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::resolve::Rules;
 use image::debug::DebugInfo;
-use image::{Image, blocks};
+use image::{BuildId, Image, blocks};
 use perfdata::{Input, sample_type};
 use report::calls::Selected;
 use report::calls::lines::{self as tell, FunctionLines};
@@ -296,8 +296,10 @@ fn image_of(
         build_id: library.build_id.clone(),
         side: if of_kernel { Side::Kernel } else { Side::Process },
     };
-    let wanted = Wanted { file: &mapped, kernel_runs: false };
-    finder.open(wanted).map(Arc::new).map_err(|why| anyhow!("{path}: {why}"))
+    let id = library.build_id.as_deref().and_then(BuildId::from_bytes);
+    let wanted = Wanted { file: &mapped, id: id.as_ref(), kernel_runs: false };
+    let opened = finder.open(wanted).map_err(|why| anyhow!("{path}: {why}"))?;
+    Ok(opened.image)
 }
 
 /// The code of the function that weighs most.

@@ -2,6 +2,7 @@
 
 mod calls;
 mod diff;
+mod doubts;
 mod earlier;
 mod export;
 mod filter;
@@ -11,7 +12,6 @@ mod index_file;
 mod interactive;
 mod kernel_files;
 mod lines;
-mod listed;
 mod pack;
 mod page;
 mod recording;

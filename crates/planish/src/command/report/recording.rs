@@ -17,7 +17,6 @@ use perfdata::Input;
 use report::calls::{self, Origin, Selected};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Which recording, which of its samples, and where its files are.
 #[derive(Debug, clap::Args)]
@@ -286,7 +285,7 @@ impl Part {
         let keep = |sample: &perfdata::ChainSample<'_>| self.filter.keeps(sample, window.as_ref());
         let options = Options {
             threads: global.threads(),
-            open: &|wanted| finder.open(wanted).map(Arc::new),
+            open: &|wanted| finder.open(wanted),
             map: &|pid| maps.open(pid),
             dump: &|pid, path| maps.dump(pid, path),
             kernels: &kernels,

@@ -1,18 +1,19 @@
 //! Where the files that a recording names are looked for: where they were recorded, below another
 //! root, in directories of build IDs.
 
+use super::doubts;
 use super::id_paths::{by_id, by_id_all, with_suffix};
 use super::kernel_files::{self, KernelPlaces};
-use super::listed::Listed;
 use super::run_time;
 use super::servers::Servers;
 use super::unpacked::{self, Unpacked};
 use address_spaces::{KernelPart, MappedFile};
-use calltrees::{KernelSymbols, Wanted, is_anonymous};
+use calltrees::{BuildIds, KernelSymbols, Opened, Wanted, is_anonymous};
 use debuginfod::Kind;
 use image::{BuildId, DebugSearch, Image};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// Where to look.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -46,7 +47,7 @@ pub struct Used {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// The directories, in order, and the IDs that the recording lists beside its mappings.
+/// The directories, in order, and what the recording says of its machine.
 pub struct Finder {
     sysroot: Option<PathBuf>,
     /// Those of the recording's own archive, then the user's, then perf's cache.
@@ -54,7 +55,10 @@ pub struct Finder {
     /// How many of them are the archive's, and how many are the archive's or the user's.
     own: usize,
     asked: usize,
-    listed: Listed,
+    /// The build ID of the recorded kernel.
+    kernel: Option<BuildId>,
+    /// When the recording was written.
+    written: Option<SystemTime>,
     debug: DebugSearch,
     /// Release of the recorded kernel.
     release: Option<String>,
@@ -117,7 +121,8 @@ impl Finder {
             directories,
             own,
             asked: user,
-            listed: Listed::of(input),
+            kernel: BuildIds::of(input).kernel(),
+            written: doubts::written(path),
             debug,
             release: input.features().os_release.clone(),
             same_machine: run_time::is_this_machine(input),
@@ -142,13 +147,13 @@ impl Finder {
 
     /// The build ID of the recorded kernel.
     pub fn kernel_id(&self) -> Option<BuildId> {
-        self.listed.kernel()
+        self.kernel
     }
 
     /// The list of symbols that names the recorded kernel's functions.
     pub fn kernel_list(&self) -> Option<PathBuf> {
         let places = self.sysroot.iter().chain(&self.directories).map(PathBuf::as_path);
-        kernel_files::lists(self.listed.kernel().as_ref(), places).into_iter().next()
+        kernel_files::lists(self.kernel.as_ref(), places).into_iter().next()
     }
 
     /// The files that were opened.
@@ -164,33 +169,41 @@ impl Finder {
     /// Names of kernels' functions that may be the recorded kernel's.
     pub fn kernels(&self) -> Vec<KernelSymbols> {
         let places = self.sysroot.iter().chain(&self.directories);
-        kernel_files::symbols(self.listed.kernel().as_ref(), places.map(PathBuf::as_path))
+        kernel_files::symbols(self.kernel.as_ref(), places.map(PathBuf::as_path))
     }
 
     /// The file that ran, with the symbols of its separate debug file where its own are gone.
     ///
     /// # Errors
     /// Why there is none, in words.
-    pub fn open(&self, wanted: Wanted<'_>) -> Result<Image, String> {
-        let image = self.find(wanted)?;
-        let place = image.path().to_owned();
+    pub fn open(&self, wanted: Wanted<'_>) -> Result<Opened, String> {
+        let opened = self.find(wanted)?;
+        let place = opened.image.path().to_owned();
+        let doubt = wanted.id.is_none().then(|| self.doubt(&opened.image)).flatten();
         self.used.lock().unwrap_or_else(PoisonError::into_inner).push(Used {
             recorded: wanted.file.path.clone(),
-            id: self.listed.id_of(wanted.file),
-            bytes: (!place.is_file()).then(|| image.bytes().to_vec()),
+            id: wanted.id.copied(),
+            bytes: (!place.is_file()).then(|| opened.image.bytes().to_vec()),
             place,
         });
-        Ok(image)
+        Ok(Opened { doubt, ..opened })
     }
 
-    fn find(&self, wanted: Wanted<'_>) -> Result<Image, String> {
-        let mapped = wanted.file;
-        let id = self.listed.id_of(mapped);
+    /// Why a file that was found by its path alone may be another build than the recorded one.
+    fn doubt(&self, image: &Image) -> Option<String> {
+        let mut own = self.directories.iter().take(self.own);
+        let packed = own.any(|own| image.path().starts_with(own));
+        doubts::found_by_path(image, packed, self.written)
+    }
+
+    fn find(&self, wanted: Wanted<'_>) -> Result<Opened, String> {
+        let (mapped, id) = (wanted.file, wanted.id);
         if mapped.side.is_kernel() {
-            return self.open_kernel(mapped, id.as_ref());
+            return self.open_kernel(mapped, id);
         }
         if mapped.path == "[vdso]" {
-            return self.open_vdso(wanted.kernel_runs, id.as_ref());
+            let image = self.open_vdso(wanted.kernel_runs, id)?;
+            return Ok(Opened::from(Arc::new(image)));
         }
         if is_anonymous(&mapped.path) {
             return Err("the program made this code while it ran, and no perf-PID.map in /tmp or \
@@ -204,10 +217,11 @@ impl Finder {
         if !path.is_absolute() || mapped.path.starts_with("//") || !path.components().all(plain) {
             return Err("it is no file".to_owned());
         }
-        let found = self.first_of(self.candidates(path, id.as_ref()), id.as_ref());
-        let found = self.or_ask(found, id.as_ref(), &[Kind::Executable]);
+        let found = self.first_of(self.candidates(path, id), id);
+        let found = self.or_ask(found, id, &[Kind::Executable]);
         found.map(|image| self.with_symbols(image)).map_err(|reason| {
             let gone = match (&self.sysroot, deleted) {
+                (None, _) if path.exists() && !path.is_file() => "it is not a regular file",
                 (Some(_), _) => "it is not there (--sysroot, --symbols)",
                 (None, Some(_)) => {
                     "it was deleted or replaced before the recording ended; --symbols names \
@@ -272,7 +286,7 @@ impl Finder {
         self.first_of(kept, id).map_err(|reason| reason.unwrap_or_else(|| why.clone()))
     }
 
-    fn open_kernel(&self, mapped: &MappedFile, id: Option<&BuildId>) -> Result<Image, String> {
+    fn open_kernel(&self, mapped: &MappedFile, id: Option<&BuildId>) -> Result<Opened, String> {
         let part = KernelPart::of(&mapped.path);
         if part == (KernelPart::Core { guest: true }) {
             return Err("it is the kernel of a virtual machine".to_owned());
@@ -333,21 +347,35 @@ impl Finder {
         all
     }
 
-    fn with_symbols(&self, image: Image) -> Image {
-        let find = || self.debug.find(&image).ok().and_then(|found| found.image);
-        let mut debug = find();
-        let lacks = debug.is_none() && (image.has_only_dynamic_symbols() || self.wants_lines);
+    fn with_symbols(&self, image: Image) -> Opened {
+        let find = || self.debug.find(&image).unwrap_or_default();
+        let mut found = find();
+        let stripped = image.has_only_dynamic_symbols();
+        let lacks = found.image.is_none() && (stripped || self.wants_lines);
         let lacks = lacks && !image::debug_files::has_debug_information(&image);
         if let (true, Some(servers), Some(id)) = (lacks, &self.servers, image.build_id()) {
             // Where no server has it, the names stay those of the program itself.
             if servers.find(id, Kind::DebugInfo).is_ok() {
-                debug = find();
+                found = find();
             }
         }
-        match debug {
+        if stripped && found.image.is_none() {
+            found.image = image.build_id().and_then(|id| self.whole(id));
+        }
+        let image = match found.image {
             Some(debug) => image.with_symbols_of(Arc::new(debug)),
             None => image,
-        }
+        };
+        let lacks = image.has_only_dynamic_symbols().then(|| doubts::lacks_symbols(&found.rejected));
+        Opened { image: Arc::new(image), doubt: None, lacks }
+    }
+
+    /// The program of that build ID as it was before it was stripped, below the directories.
+    fn whole(&self, id: &BuildId) -> Option<Image> {
+        let places = self.directories.iter().flat_map(|below| by_id_all(below, id));
+        let images = places.filter(|place| place.is_file()).filter_map(|place| opened(&place, Some(id)).ok());
+        let mut whole = images.filter(|image| !image.has_only_dynamic_symbols());
+        whole.next()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::command::report::run_time::Maps;
 use crate::command::report::symbols::{Finder, Symbols};
 use address_spaces::MappedFile;
 use anyhow::Context as _;
-use calltrees::{KernelSymbols, Options, Recorded, Wanted};
+use calltrees::{KernelSymbols, Opened, Options, Recorded, Wanted};
 use image::{BuildId, Image};
 use perfdata::Input;
 use recent::{Incoming, Unreadable, Window};
@@ -159,7 +159,7 @@ type Key = (String, Option<Vec<u8>>);
 /// Files that were opened, kept from one look to the next.
 #[derive(Default)]
 struct Naming {
-    images: Mutex<HashMap<Key, Result<Arc<Image>, String>>>,
+    images: Mutex<HashMap<Key, Result<Opened, String>>>,
     kernels: Option<Vec<KernelSymbols>>,
 }
 
@@ -176,8 +176,11 @@ impl Naming {
             let key = (wanted.file.path.clone(), wanted.file.build_id.clone());
             let known = images.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
             known.unwrap_or_else(|| {
-                let elsewhere = |why: String| elsewhere(wanted.file, processes).ok_or(why);
-                let opened = finder.open(wanted).or_else(elsewhere).map(Arc::new);
+                let elsewhere = |why: String| {
+                    let image = elsewhere(wanted.file, processes).ok_or(why)?;
+                    Ok(Opened::from(Arc::new(image)))
+                };
+                let opened = finder.open(wanted).or_else(elsewhere);
                 let mut images = images.lock().unwrap_or_else(PoisonError::into_inner);
                 /// Programs that come and go for days are forgotten now and then.
                 const MOST_IMAGES: usize = 4096;

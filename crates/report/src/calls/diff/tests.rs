@@ -193,7 +193,7 @@ fn with_paths(random: &mut Random, samples: u32, planted: Planted) -> Recorded {
         known: Known::Symbol,
         line: Some(Line { file: SourceId(0), number: number + 1 }),
     };
-    let library = Library { path: "/bin/app".to_owned(), build_id: None, problem: None };
+    let library = Library::at("/bin/app");
     let names = Names::of((0..PATHS / 2).map(function).collect(), vec![library]);
     let event = |name: &str, off_cpu| Event {
         name: name.to_owned(),

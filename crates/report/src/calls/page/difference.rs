@@ -133,9 +133,9 @@ fn markup(found: &Diff, old: &Side<'_>, new: &Side<'_>, data: &Data) -> Markup {
     let mut notes = Vec::new();
     for (unit, origin) in old.iter().chain(new) {
         let own = crate::calls::losses(unit.recorded);
-        let unnamed = crate::calls::libraries::unnamed(unit.recorded, unit.event, "samples");
+        let remarks = crate::calls::libraries::remarks(unit.recorded, unit.event, "samples");
         let of = shortened(&origin.recording, 100).0;
-        notes.extend(own.into_iter().chain(unnamed).take(20).map(|note| format!("{of}: {note}")));
+        notes.extend(own.into_iter().chain(remarks).take(20).map(|note| format!("{of}: {note}")));
     }
     notes.truncate(50);
     if found.blocks.is_some() {

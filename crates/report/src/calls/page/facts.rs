@@ -2,7 +2,7 @@
 
 use super::content::{Content, shortened};
 use super::{LONGEST_FACT, Origin};
-use crate::calls::libraries::unnamed;
+use crate::calls::libraries::remarks;
 use crate::calls::{Selected, losses};
 use crate::compare::markup::Markup;
 use calltrees::Recorded;
@@ -14,7 +14,7 @@ const MOST_LIBRARIES: usize = 100;
 /// What to know, if there is anything.
 pub(super) fn trust(out: &mut Markup, selected: &Selected<'_>, data: &Content) {
     let mut said = losses(selected.recorded);
-    said.extend(unnamed(selected.recorded, selected.event, "samples"));
+    said.extend(remarks(selected.recorded, selected.event, "samples"));
     if let Some(more) = said.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
         said.truncate(MOST_NOTES);
         said.push(format!(

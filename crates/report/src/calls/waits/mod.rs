@@ -318,7 +318,7 @@ impl<'r> Told<'r> {
         let waits = waits.unwrap_or_default() as u32;
         let reasons = Reason::ALL.iter().zip(waits..);
         let hidden = reasons
-            .flat_map(|(_, event)| super::libraries::unnamed(self.recorded, event, "waited time"));
+            .flat_map(|(_, event)| super::libraries::remarks(self.recorded, event, "waited time"));
         notes.extend(hidden);
         notes
     }

@@ -3,14 +3,15 @@
 use address_spaces::{KernelPart, MappedFile, is_vmlinux};
 use image::BuildId;
 
-/// The list of a recording.
-pub struct Listed(Vec<(String, Vec<u8>)>);
+/// The list of a recording, which stands beside its mappings.
+#[derive(Clone, Debug, Default)]
+pub struct BuildIds(Vec<(String, Vec<u8>)>);
 
-impl Listed {
+impl BuildIds {
     /// That of `input`.
-    pub fn of(input: &perfdata::Input) -> Listed {
+    pub fn of(input: &perfdata::Input) -> BuildIds {
         let all = input.features().build_ids.iter();
-        Listed(all.map(|entry| (entry.path.clone(), entry.build_id.clone())).collect())
+        BuildIds(all.map(|entry| (entry.path.clone(), entry.build_id.clone())).collect())
     }
 
     /// The ID of a file; none where the recording states none.
@@ -68,7 +69,7 @@ mod tests {
     #[test]
     fn files_kernels_and_modules_are_found_under_the_names_they_are_listed_by() {
         let entry = |path: &str, id: u8| (path.to_owned(), vec![id; 20]);
-        let listed = Listed(vec![
+        let listed = BuildIds(vec![
             entry("/usr/lib/libc.so.6", 1),
             entry("/boot/vmlinux-6.1", 2),
             entry("[kernel.kallsyms]", 3),
