@@ -4,8 +4,8 @@
 # N seconds each (default 60), and no more than that many runs; 0 seconds only replays fuzz/corpus/TARGET.
 #
 # cargo-fuzz wants a nightly compiler for the address sanitizer. The readers are safe Rust, so coverage alone is
-# enough here, and LLVM's coverage pass is reachable from stable: -Cpasses=sancov-module. Overflow checks and debug
-# assertions stay on. It starts from fuzz/corpus/TARGET and the fixtures of that kind; new inputs go to
+# enough here, and LLVM's coverage pass is reachable from stable: -Cpasses=sancov-module, for our own crates. Overflow
+# checks and debug assertions stay on. It starts from fuzz/corpus/TARGET and the fixtures of that kind; new inputs go to
 # fuzz/target/corpus; a crash is written to fuzz/artifacts and named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,15 +32,13 @@ cxx=$(first_of clang++-22 clang++-23 clang++-21 clang++-20 clang++-19 clang++-18
   echo "skipped: fuzzing, no C++ compiler to build libFuzzer with (apt-get install clang-22)"
   exit 0
 }
-host=$("$RUSTC" -vV | sed -n 's/^host: //p')
 fuzz_target=${CARGO_TARGET_DIR:+$CARGO_TARGET_DIR/fuzz}; fuzz_target=${fuzz_target:-fuzz/target}
-export CARGO_TARGET_DIR=$fuzz_target CXX=$cxx
-export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
--Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
--Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions=yes -Coverflow-checks=yes -Ccodegen-units=1"
+# The programs are built beside the tests, whose crates they share.
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}; export CARGO_TARGET_DIR CXX=$cxx
+RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh; export RUSTC_WRAPPER
 echo "fuzz: building $(wc -w <<<"$targets") targets"
-# --target keeps the coverage flags away from build scripts.
-"$CARGO" build --quiet --release --manifest-path fuzz/Cargo.toml --target "$host" $(printf -- '--bin %s ' $targets)
+"$CARGO" build --quiet --manifest-path fuzz/Cargo.toml $(printf -- '--bin %s ' $targets)
+programs=$CARGO_TARGET_DIR/debug
 
 # One target, in a process of its own.
 fuzz_one() {
@@ -69,7 +67,7 @@ fuzz_one() {
   # What is kept is replayed whole.
   [ "$seconds" -gt 0 ] || budget=(-runs=0 -max_len=200000)
   # -rss_limit_mb and -timeout are the promise the readers make: bounded memory, seconds at most.
-  if "$fuzz_target/$host/release/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+  if "$programs/$name" "${budget[@]}" -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
       -verbosity=1 -artifact_prefix="fuzz/artifacts/$name-" "$found" $dirs >"$log" 2>&1 </dev/null; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
     covered=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)

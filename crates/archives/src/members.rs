@@ -24,7 +24,7 @@ const EXTENSION_BYTES: u64 = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Its bytes are damaged, or the visitor failed.
-    #[error("after {members} members: {source}")]
+    #[error("after {members} members the archive is cut off or damaged: {source}")]
     Damaged {
         /// Members read before.
         members: u64,

@@ -235,7 +235,10 @@ pub fn read_then<R>(
         .index
         .zip(options.within.as_ref())
         .map(|(index, within)| Part::of(index, input, within));
-    let nothing = || Error::NoSamples { path: path.to_owned() };
+    let nothing = || match input.wholeness().losses().into_iter().next() {
+        Some(loss) => Error::Nothing { path: path.to_owned(), loss },
+        None => Error::NoSamples { path: path.to_owned() },
+    };
     let may_have_waits = input.attrs().iter().any(records_switches);
     if side.samples == 0 && !may_have_waits {
         return Err(nothing());
@@ -251,7 +254,8 @@ pub fn read_then<R>(
     let deferred = DeferredChains::read(input).map_err(fault)?;
     let wakes = Wakes::of(input);
     let switching = switching::read(input, &wakes, options.keep).map_err(fault)?;
-    if side.samples == 0 && switching.as_ref().is_none_or(|switching| switching.threads.is_empty()) {
+    if side.samples == 0 && switching.as_ref().is_none_or(|switching| switching.threads.is_empty())
+    {
         return Err(nothing());
     }
     let mut events: Vec<Event> = input.attrs().iter().map(Event::of).collect();
@@ -327,7 +331,15 @@ pub fn read_then<R>(
 }
 
 fn remarks(input: &Input, mut remarks: Vec<String>, latency: bool) -> Vec<String> {
-    remarks.extend(input.wholeness().lacks_files());
+    let whole = input.wholeness();
+    remarks.extend(whole.losses());
+    let (missing, all) = (whole.missing_features.len() as u64, whole.announced_features);
+    if missing > 0 && !whole.unfinished {
+        remarks.push(format!(
+            "the end of the recording is cut off: {missing} of {all} sections are missing that say \
+             how and where it was made; events may lack their names, and files their build IDs"
+        ));
+    }
     if latency {
         remarks.push(
             "--latency: time weighs what it adds to the length of the run; threads that ran at \

@@ -23,6 +23,14 @@ pub enum Error {
         /// The recording.
         path: PathBuf,
     },
+    /// There is nothing to sum up, since the recording is not whole.
+    #[error("{}: there is no sample in it: {loss}", path.display())]
+    Nothing {
+        /// The recording.
+        path: PathBuf,
+        /// What it has lost.
+        loss: String,
+    },
     /// There is nothing to sum up.
     #[error(
         "{}: there is no sample in it: expected records of the kind sample; record with `planish \

@@ -127,9 +127,7 @@ impl<'f> Files<'f> {
 
     /// Files that were asked for: what was opened, or why it could not be.
     pub(crate) fn asked_for(&self) -> impl Iterator<Item = (FileId, &Result<Opened, String>)> {
-        (0u32..)
-            .zip(&self.images)
-            .filter_map(|(number, slot)| Some((FileId(number), slot.get()?)))
+        (0u32..).zip(&self.images).filter_map(|(number, slot)| Some((FileId(number), slot.get()?)))
     }
 
     /// Where an address lies.

@@ -141,7 +141,10 @@ pub fn aggregate(
         let path = path.to_owned();
         return Err(match sideband.aux.others() {
             Some(tracer) => Error::OtherTracer { path, bytes: sideband.aux.bytes(), tracer },
-            None => Error::NoSamples { path },
+            None => match whole.losses().into_iter().next() {
+                Some(loss) => Error::Lost { path, loss },
+                None => Error::NoSamples { path },
+            },
         });
     }
     let other_tracers = sideband.aux.note_others(path);
@@ -210,7 +213,7 @@ fn not_whole(path: &Path, input: &Input) -> Vec<String> {
     let whole = input.wholeness();
     let (missing, path) = (&whole.missing_features, path.display());
     let mut notes = Vec::new();
-    notes.extend(whole.lacks_files().map(|lacks| format!("{path}: {lacks}")));
+    notes.extend(whole.losses().into_iter().map(|loss| format!("{path}: {loss}")));
     if !missing.is_empty() {
         let (what, effect) = if missing.contains(&perfdata::feature::BUILD_ID) {
             (

@@ -48,6 +48,14 @@ pub enum Error {
         /// The recording.
         path: PathBuf,
     },
+    /// The recording has no samples, since it is not whole.
+    #[error("{path}: no samples in it: {loss}")]
+    Lost {
+        /// The recording.
+        path: PathBuf,
+        /// What it has lost.
+        loss: String,
+    },
     /// The recording has AUX data that is not decoded here, and nothing else.
     #[error(
         "{path}: no samples in it, but {bytes} bytes of AUX data of {tracer}, which planish does \

@@ -13,9 +13,11 @@ mod error;
 pub mod inputs;
 mod kway;
 mod levels;
+pub mod origin;
 pub mod plan;
 pub mod recording;
 mod shard;
+pub mod simulate;
 pub mod time;
 pub mod weight;
 

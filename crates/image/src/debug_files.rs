@@ -5,7 +5,10 @@
 //! 1. the file the user named;
 //! 2. the image itself, when it has `.debug_info`;
 //! 3. `ROOT/.build-id/xx/yyyy.debug` for each root, xx being the first byte of the build ID;
-//! 4. the name in `.gnu_debuglink`, beside the image, in `.debug/` beside it, and under each root.
+//! 4. the program before it was stripped, or its debug file, by build ID as perf's cache has it
+//!    (`ROOT/.build-id/xx/yyyy`, `…/elf`, `…/debug`);
+//! 5. the name in `.gnu_debuglink`, beside the image, in `.debug/` beside it, and under each root;
+//! 6. files of the image's name, with or without `.debug`, in directories that the user named.
 //!
 //! A link is a bare file name: a path in it is not followed, since a file from anywhere would else
 //! choose what is opened. The shared file of dwz alone may be named by a path, into one of the
@@ -27,6 +30,8 @@ use crate::{BuildId, Error, Image};
 pub struct DebugSearch {
     /// Directories with `.build-id/xx/yyyy.debug`; `/usr/lib/debug` by default.
     pub roots: Vec<PathBuf>,
+    /// Directories in which a file of the image's name and build ID is a debug file, too.
+    pub by_name: Vec<PathBuf>,
     /// The debug file, when the user named it.
     pub debug_file: Option<PathBuf>,
     /// The DWARF package (`.dwp`), when the user named it.
@@ -35,7 +40,12 @@ pub struct DebugSearch {
 
 impl Default for DebugSearch {
     fn default() -> Self {
-        DebugSearch { roots: vec![PathBuf::from("/usr/lib/debug")], debug_file: None, dwp: None }
+        DebugSearch {
+            roots: vec![PathBuf::from("/usr/lib/debug")],
+            by_name: Vec::new(),
+            debug_file: None,
+            dwp: None,
+        }
     }
 }
 
@@ -113,7 +123,13 @@ impl DebugSearch {
         } else if !has_debug_information(image) {
             self.find_by_build_id(image.build_id(), &mut found);
             if found.image.is_none() {
+                found.image = first_whole(image, self.cached(image));
+            }
+            if found.image.is_none() {
                 self.find_by_link(image, &mut found);
+            }
+            if found.image.is_none() {
+                found.image = first_whole(image, self.named(image));
             }
         }
         if let Some(debug) = &mut found.image {
@@ -196,6 +212,28 @@ impl DebugSearch {
         paths
     }
 
+    /// Where perf's cache has programs and debug files.
+    fn cached(&self, image: &Image) -> Vec<PathBuf> {
+        let Some(id) = image.build_id() else { return Vec::new() };
+        let below = |root: &PathBuf| {
+            let whole = build_id_path(root, id).with_extension("");
+            [whole.join("debug"), whole.join("elf"), whole]
+        };
+        self.roots.iter().flat_map(below).collect()
+    }
+
+    fn named(&self, image: &Image) -> Vec<PathBuf> {
+        let path = image.path();
+        let Some(name) = path.file_name() else { return Vec::new() };
+        let mut debug = name.to_owned();
+        debug.push(".debug");
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        let below = |directory: &PathBuf| {
+            [directory.join(inside), directory.join(name), directory.join(&debug)]
+        };
+        self.by_name.iter().flat_map(below).collect()
+    }
+
     fn find_by_build_id(&self, id: Option<&BuildId>, found: &mut Found) {
         let Some(id) = id else { return };
         for root in &self.roots {
@@ -238,6 +276,17 @@ impl DebugSearch {
             }
         }
     }
+}
+
+/// The first file of the same build that has symbols or debug information.
+fn first_whole(image: &Image, places: Vec<PathBuf>) -> Option<Image> {
+    let id = image.build_id()?;
+    let files = places.into_iter().filter(|place| place.is_file());
+    let mut whole = files.filter_map(|place| Image::open(&place).ok()).filter(|other| {
+        let has_more = has_debug_information(other) || !other.has_only_dynamic_symbols();
+        other.build_id() == Some(id) && other.arch() == image.arch() && has_more
+    });
+    whole.next()
 }
 
 /// Why a link is not followed.

@@ -151,8 +151,7 @@ impl<'i> Functions<'i> {
         let upto = entries.get(..after)?;
         let start = upto.last()?.address;
         let aliases = upto.iter().rev().take_while(|entry| entry.address == start);
-        let aliases =
-            aliases.filter(|entry| entry.address.saturating_add(entry.size) > address.0);
+        let aliases = aliases.filter(|entry| entry.address.saturating_add(entry.size) > address.0);
         aliases.min_by_key(|entry| {
             let name = self.name(entry);
             let underscores = name.iter().take_while(|&&byte| byte == b'_').count();

@@ -83,7 +83,9 @@ impl FunctionTable {
             .address(symbol)
             .and_then(|address| Some((address, image.executable_range(address)?)));
         let name = symbols.name(symbol).filter(|name| !name.is_empty());
-        let name = name.map(String::from_utf8_lossy).filter(|name| self.has_room_for(name));
+        let name = name
+            .map(String::from_utf8_lossy)
+            .filter(|name| matches!(name, Cow::Borrowed(_)) || self.has_room_for(name));
         let (Some((address, range)), Some(name)) = (code, name) else {
             // Untyped labels outside code are data and marks of the linker, not functions.
             self.unusable += u64::from(rank < 3);
@@ -119,9 +121,9 @@ impl FunctionTable {
 
     /// Whether a name can be kept: one that is no UTF-8 is copied, and a small file may give the same
     /// long one to any number of symbols.
-    fn has_room_for(&self, name: &Cow<'_, str>) -> bool {
+    fn has_room_for(&self, name: &str) -> bool {
         const MOST: usize = 16 << 20;
-        matches!(name, Cow::Borrowed(_)) || self.replaced.len().saturating_add(name.len()) <= MOST
+        self.replaced.len().saturating_add(name.len()) <= MOST
     }
 
     /// Keeps the local labels that stand in no function whose size is known, with sizes that end at

@@ -64,6 +64,16 @@ impl Image {
         Ok(Some(unpacked))
     }
 
+    /// The file whose symbol table names this image's functions: itself, or its debug file.
+    pub fn symbols_path(&self) -> &std::path::Path {
+        let source = self.symbol_sources().into_iter().flatten().next();
+        // What it carries packed is its own.
+        let debug = self.debug_symbols.as_deref();
+        let is_debug =
+            debug.zip(source).is_some_and(|(debug, (source, _))| std::ptr::eq(debug, source));
+        debug.filter(|_| is_debug).unwrap_or(self).path()
+    }
+
     /// The files whose symbol tables name this image's functions: its own, else those of its
     /// debug file, else those it carries compressed, beside which `.dynsym` holds the rest.
     pub(crate) fn symbol_sources(&self) -> [Option<(&Image, elf::SectionType)>; 2] {

@@ -1,5 +1,8 @@
 //! Names that only people are shown: local labels of assembly, and names that are no UTF-8.
 
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
 use image::{Image, ImageAddr};
 use std::path::Path;
 use std::process::Command;

@@ -49,6 +49,9 @@ pub struct Features {
     pub clock_data: Option<(u32, u64, u64)>,
     /// Version of the directory form.
     pub dir_format: Option<u64>,
+    /// Bytes of the files data.0, data.1 and so on of the directory form. Only planish states them,
+    /// behind the version, where perf does not look.
+    pub file_bytes: Vec<u64>,
     /// How the data is compressed.
     pub compressed: Option<CompressedInfo>,
     /// Capabilities of PMUs: PMU name, then pairs (features CPU_PMU_CAPS and PMU_CAPS).
@@ -134,7 +137,11 @@ impl Features {
                 c.u32("version")?;
                 self.clock_data = Some((c.u32("clockid")?, c.u64("wall clock")?, c.u64("clock")?));
             }
-            feature::DIR_FORMAT => self.dir_format = Some(c.u64("version")?),
+            feature::DIR_FORMAT => {
+                self.dir_format = Some(c.u64("version")?);
+                let files = c.u64("number of files").unwrap_or(0).min(u64::from(MOST_ENTRIES));
+                self.file_bytes = (0..files).map_while(|_| c.u64("bytes of a file").ok()).collect();
+            }
             feature::COMPRESSED => {
                 self.compressed = Some(CompressedInfo {
                     version: c.u32("version")?,

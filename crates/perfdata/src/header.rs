@@ -109,17 +109,35 @@ pub struct Wholeness {
     pub absent_files: Vec<String>,
     /// How many such files there are.
     pub absent: u64,
+    /// Files of a directory that are shorter than when they were recorded, with the bytes that lack.
+    pub shortened: Vec<(String, u64)>,
+    /// Whether the recorder did not end: its header states no size.
+    pub unfinished: bool,
 }
 
 impl Wholeness {
-    /// The files that a directory lacks, in words; none if it lacks none that is known.
-    pub fn lacks_files(&self) -> Option<String> {
-        let named = self.absent_files.join(", ");
-        let more = self.absent.saturating_sub(self.absent_files.len() as u64);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (self.absent > 0).then(|| {
-            format!("the recording lacks {named}{more}: what was in there is not in the numbers")
-        })
+    /// What the recording has lost, in words: files of a directory, or all that stands behind the
+    /// records. What its records lack is counted when they are read.
+    pub fn losses(&self) -> Vec<String> {
+        let mut losses = Vec::new();
+        if self.unfinished {
+            losses.push(
+                "its recorder was killed: the recording ends with what was on disk by then"
+                    .to_owned(),
+            );
+        }
+        if self.absent > 0 {
+            let named = self.absent_files.join(", ");
+            let more = self.absent.saturating_sub(self.absent_files.len() as u64);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            losses.push(format!(
+                "the recording lacks {named}{more}: what was in there is not in the numbers"
+            ));
+        }
+        losses.extend(self.shortened.iter().take(5).map(|(name, bytes)| {
+            format!("{name} lacks {bytes} bytes: what was in there is not in the numbers")
+        }));
+        losses
     }
 }
 

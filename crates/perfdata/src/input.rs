@@ -125,7 +125,19 @@ impl Input {
         };
         let files = paths.map(opened).collect::<Result<_, Error>>()?;
         let mut input = Input::from_files(files)?;
-        (input.wholeness.absent_files, input.wholeness.absent) = absent(&numbers);
+        let stated = &input.features.file_bytes;
+        let mut known = numbers.clone();
+        // The number behind the last file that there was.
+        known.extend(u32::try_from(stated.len()).ok().filter(|end| !numbers.contains(end)));
+        known.sort_unstable();
+        let (names, count) = absent(&known);
+        let shortened =
+            numbers.iter().zip(input.streams.iter().skip(1)).filter_map(|(n, stream)| {
+                let bytes = stated.get(usize::try_from(*n).ok()?)?.checked_sub(stream.end)?;
+                (bytes > 0).then(|| (format!("data.{n}"), bytes))
+            });
+        let whole = &mut input.wholeness;
+        (whole.shortened, whole.absent_files, whole.absent) = (shortened.collect(), names, count);
         Ok(input)
     }
 
@@ -165,10 +177,11 @@ impl Input {
         let (mut attrs, mut features) = (head.attrs, head.features);
         if head.pipe {
             (attrs, features) = read_prelude(&streams, head.endian)?;
-        } else if head.unfinished && attrs.iter().any(|attr| attr.name.is_none()) {
+        } else if attrs.iter().any(|attr| attr.name.is_none()) {
             read_names(&streams, head.endian, &mut attrs);
         }
         let layouts = LayoutTable::new(&attrs, head.endian);
+        let wholeness = Wholeness { unfinished: head.unfinished, ..head.wholeness };
         Ok(Input {
             streams,
             unfinished: head.unfinished,
@@ -176,7 +189,7 @@ impl Input {
             attrs,
             features,
             layouts,
-            wholeness: head.wholeness,
+            wholeness,
         })
     }
 

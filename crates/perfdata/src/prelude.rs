@@ -34,7 +34,7 @@ pub(crate) fn read_prelude(
 }
 
 /// Takes the names of events that stand before the first sample: in a recording that was not
-/// finished they stand nowhere else.
+/// finished, or that lost its end, they stand nowhere else.
 pub(crate) fn read_names(streams: &[Stream], endian: Endian, attrs: &mut Vec<EventAttr>) {
     let mut chunks = Chunks::over(streams, 0..streams.len().min(1), endian, false);
     while let Some(Ok(chunk)) = chunks.next() {

@@ -312,6 +312,8 @@ fn a_name_that_stands_among_the_records_is_an_events_where_the_recorder_was_kill
     writer.append(&end).unwrap();
     drop(writer);
     let input = perfdata::Input::from_bytes(file.get_ref()).unwrap();
+    let losses = input.wholeness().losses();
+    assert!(losses.iter().any(|loss| loss.contains("its recorder was killed")), "{losses:?}");
     let names: Vec<_> = input.attrs().iter().map(|attr| attr.name.as_deref().unwrap()).collect();
     assert_eq!(names, ["sched:sched_waking", "12345678"]);
 }
@@ -324,7 +326,7 @@ fn files_that_a_directory_lacks_are_named() {
         for number in numbers {
             std::fs::write(dir.path().join(format!("data.{number}")), []).unwrap();
         }
-        perfdata::Input::open(dir.path()).unwrap().wholeness().lacks_files()
+        perfdata::Input::open(dir.path()).unwrap().wholeness().losses().pop()
     };
     assert_eq!(lacks(&[]), None);
     assert_eq!(lacks(&[0, 1]), None);

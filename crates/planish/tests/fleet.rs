@@ -180,3 +180,170 @@ fn options_choose_and_weigh_and_shards_tell_of_themselves() {
     let absent: PathBuf = here.join("x");
     assert!(!absent.exists());
 }
+
+#[test]
+fn a_simulated_fleet_is_the_same_each_time_and_adds_up_in_parts() {
+    let (folder, counts) = fleet_of_ten();
+    let here = folder.path();
+    let line = "fleet simulate run.counts run.counts --hosts 6 --recordings 5 --share 20 --seed 7";
+    let faults = "--duplicates 30 --truncated 10";
+    let made = done(here, &format!("{line} {faults} --into one --format json"), 0).0;
+    let made: Value = serde_json::from_str(&made).unwrap();
+    let number = |key: &str| made[key].as_u64().unwrap();
+    assert!(
+        number("duplicates") > 0 && number("truncated") > 0 && number("shards") == 30,
+        "{made}"
+    );
+    done(here, &format!("{line} {faults} --into two"), 0);
+    let names = |folder: &str| {
+        let list = std::fs::read_dir(here.join(folder)).unwrap();
+        let mut names: Vec<PathBuf> = list.map(|entry| entry.unwrap().path()).collect();
+        names.sort();
+        names
+    };
+    let (one, two) = (names("one"), names("two"));
+    assert_eq!(one.len(), 30 + number("duplicates") as usize);
+    assert!(one.iter().zip(&two).all(|(a, b)| {
+        a.file_name() == b.file_name() && std::fs::read(a).unwrap() == std::fs::read(b).unwrap()
+    }));
+    let (_, told) = done(here, "fleet merge one -o all.counts", 1);
+    assert!(told.contains("duplicate") && told.contains("rejected"), "{told}");
+    for part in 1..=3 {
+        done(here, &format!("fleet merge one --partition {part}/3 -o part{part}.counts"), 1);
+    }
+    done(here, "fleet merge part1.counts part2.counts part3.counts -o joined.counts", 0);
+    let bytes = |name: &str| std::fs::read(here.join(name)).unwrap();
+    assert_eq!(bytes("all.counts"), bytes("joined.counts"));
+    // A recording has 20 % of the counts where the load is that of the middle.
+    done(here, &format!("{line} --skew 0 --into even"), 0);
+    done(here, "fleet merge even -o even.counts", 0);
+    let total = |counts: &Counts| -> u128 {
+        counts.images.iter().map(counts::ImageCounts::branch_total).sum()
+    };
+    let (sum, real) = (total(&read(&here.join("even.counts"))), total(&counts));
+    let share = sum as f64 / (30.0 * real as f64);
+    assert!((share - 0.2).abs() < 0.01, "{share}");
+    let (_, said) = done(here, &format!("{line} --into even"), 2);
+    assert!(said.contains("there is something in it"), "{said}");
+}
+
+#[test]
+fn a_shard_says_of_its_recording_what_the_recording_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let begin = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    std::fs::write(
+        here.join("a.c"),
+        "int main(void) { for (volatile long i = 0; i < 300000000; i++); }",
+    )
+    .unwrap();
+    let built = Command::new("cc").current_dir(here).args(["-o", "a", "a.c"]).status();
+    assert!(built.unwrap().success());
+    done(here, "record -c 2000000 -o perf.data -- ./a", 0);
+    let shard = "fleet shard perf.data -o one.counts --host-class web --program 1.2 --format json";
+    let told: Value = serde_json::from_str(&done(here, shard, 0).0).unwrap();
+    let recording = &told["shards"][0]["recording"];
+    let id = recording["id"].as_str().unwrap();
+    assert!(id.starts_with("sha256-") && id.len() == 71, "{id}");
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    assert_eq!(recording["host"], host.trim());
+    let word = |key: &str| recording[key].as_str().unwrap().to_owned();
+    assert_eq!((word("host_class"), word("program")), ("web".to_owned(), "1.2".to_owned()));
+    assert_eq!(recording["period"], 2_000_000);
+    assert_eq!(recording["source"], "clock");
+    let (from, to) = (recording["begin"].as_u64().unwrap(), recording["end"].as_u64().unwrap());
+    assert!(begin.as_secs() <= from && from <= to && to <= begin.as_secs() + 120, "{recording}");
+    // The same recording under another name is the same one; a shard of it counts once.
+    std::fs::rename(here.join("perf.data"), here.join("again.data")).unwrap();
+    done(here, "fleet shard again.data --into spool --host-class web --program 1.2", 0);
+    let again = here.join(format!("spool/{id}.counts"));
+    assert_eq!(std::fs::read(here.join("one.counts")).unwrap(), std::fs::read(again).unwrap());
+    let (_, merged) = done(here, "fleet merge one.counts spool -o all.counts", 0);
+    assert!(merged.contains("duplicate"), "{merged}");
+    let samples = |name: &str| read(&here.join(name)).images[0].samples.clone();
+    assert_eq!(samples("all.counts"), samples("one.counts"));
+    for (line, why) in [
+        ("fleet shard again.data again.data -o x.counts", "--into DIR for several"),
+        ("fleet shard one.counts -o x.counts", "perf.data"),
+        ("fleet shard - -o x.counts", "a file or a directory"),
+    ] {
+        let (_, said) = done(here, line, 2);
+        assert!(said.contains(why), "{line}: {said}");
+    }
+}
+
+#[test]
+fn the_profile_of_many_hosts_is_that_of_one_recording_with_all_their_samples() {
+    let (folder, _) = fleet_of_ten();
+    let here = folder.path();
+    done(here, &format!("profile {} --binary @binary -o one.afdo", "run.counts ".repeat(10)), 0);
+    let (told, said) =
+        done(here, "fleet profile spool --for @binary -o fleet.afdo --format json", 0);
+    let read = |name: &str| std::fs::read(here.join(name)).unwrap();
+    assert_eq!(read("fleet.afdo"), read("one.afdo"));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["schema"], "planish-fleet-profile");
+    assert_eq!(
+        (&told["builds"][0]["fate"], &told["merged"]["recordings"]),
+        (&"newest".into(), &10.into())
+    );
+    assert!(said.contains("100.0 %") && told["evidence"]["samples"].as_u64() > Some(0), "{said}");
+    let (_, said) = done(here, "fleet profile spool --for @binary --name other -o x.afdo", 0);
+    assert!(said.contains("for other"), "{said}");
+    std::fs::write(here.join("spool/cut.counts"), "PAR1").unwrap();
+    let (_, said) = done(here, "fleet profile spool --for @binary -o again.afdo", 1);
+    assert!(said.contains("rejected") && read("again.afdo") == read("one.afdo"), "{said}");
+}
+
+#[test]
+fn counts_of_an_older_build_are_carried_over_by_source_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let source = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/calls.c"),
+    )
+    .unwrap();
+    let flags = ["-O2", "-gmlt", "-fdebug-info-for-profiling", "-Wl,--build-id=sha1", "-o"];
+    for (build, text) in [("old", source.clone()), ("new", format!("\n\n\n{source}"))] {
+        std::fs::create_dir(here.join(build)).unwrap();
+        std::fs::write(here.join(build).join("calls.c"), text).unwrap();
+        let built = Command::new("clang-22")
+            .current_dir(here.join(build))
+            .args(flags)
+            .args(["calls", "calls.c"])
+            .status();
+        match built {
+            Ok(status) => assert!(status.success()),
+            Err(error) => {
+                println!("skipped: clang-22: {error}");
+                return;
+            }
+        }
+        let line = format!("record -c 1000000 -o {build}/perf.data -- {build}/calls");
+        done(here, &line, 0);
+        done(here, &format!("fleet shard {build}/perf.data --into spool --host {build}"), 0);
+    }
+    let line = "fleet profile spool --for new/calls -o app.afdo --format json";
+    let (told, said) = done(here, line, 1);
+    assert!(said.contains("its program is not at hand (--binaries)"), "{said}");
+    let fates = |told: &str| {
+        let told: Value = serde_json::from_str(told).unwrap();
+        let builds = told["builds"].as_array().unwrap().clone();
+        let mut fates: Vec<String> =
+            builds.iter().map(|build| build["fate"].as_str().unwrap().to_owned()).collect();
+        fates.sort();
+        fates
+    };
+    assert_eq!(fates(&told), ["left-out", "newest"]);
+    let samples = |file: &str| {
+        let shown = done(here, &format!("profile show {file} --format json"), 0).0;
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        shown["total_count"].as_u64().or(shown["summary"]["total_count"].as_u64())
+    };
+    let alone = samples("app.afdo");
+    let line = format!("{line} --binaries old");
+    let (told, _) = done(here, &line, 0);
+    assert_eq!(fates(&told), ["matched", "newest"]);
+    let both = samples("app.afdo");
+    assert!(alone > Some(0) && both > alone.map(|alone| alone * 3 / 2), "{alone:?} {both:?}");
+}

@@ -113,6 +113,19 @@ fn a_stripped_program_is_said_to_be_one_and_its_whole_copy_names_its_functions()
     std::fs::copy(dir.join("whole"), copies.join("elf")).unwrap();
     let (library, found, _) = told(dir, &[]);
     assert!(names_leaf(&found) && library["lacks"].is_null(), "{library}");
+    // So has a directory that is given, by build ID or by name, and its lines.
+    std::fs::remove_dir_all(dir.join(".debug")).unwrap();
+    std::fs::create_dir(dir.join("symbols")).unwrap();
+    assert!(!names_leaf(&told(dir, &[]).1));
+    for name in ["calls", "calls.debug"] {
+        let place = dir.join("symbols").join(name);
+        std::fs::copy(dir.join("whole"), &place).unwrap();
+        assert!(names_leaf(&told(dir, &["--symbols", "symbols"]).1), "{name}");
+        let lines = ["report", "lines", "leaf", "perf.data", "--symbols", "symbols"];
+        let shown = done(dir, &[&[PLANISH], &lines[..]].concat());
+        assert!(shown.contains("calls.c"), "{shown}");
+        std::fs::remove_file(place).unwrap();
+    }
 }
 
 #[test]
@@ -123,27 +136,61 @@ fn a_directory_that_lacks_a_file_and_samples_without_mappings_are_said() {
     done(dir, &[PLANISH, "record", "--threads", "-o", "perf.data", "--", "./calls"]);
     let (_, found, notes) = told(dir, &[]);
     assert!(names_leaf(&found) && !notes.contains("lacks"), "{notes}");
-    // What the first file holds is now in one of a much higher number.
-    let files = || dir.join("perf.data");
-    std::fs::rename(files().join("data.0"), files().join("data.9")).unwrap();
-    let (_, _, notes) = told(dir, &[]);
-    assert!(notes.contains("the recording lacks data.0"), "{notes}");
-    let counted = run(dir, &[PLANISH, "aggregate", "perf.data", "-o", "counts"]);
-    assert!(text(&counted.stderr).contains("the recording lacks data.0"));
-    // All that is mapped is told in one of them.
-    let mut mapped = 0;
-    for name in ["data", "data.1", "data.9"] {
-        let Ok(bytes) = std::fs::read(files().join(name)) else { continue };
-        if bytes.windows(6).any(|window| window == b"/calls") && name != "data" {
-            std::fs::write(files().join(name), []).unwrap();
-            mapped += 1;
+    // Each file is missed, also the last one and one that is empty now.
+    let copy = |change: &dyn Fn(&Path)| {
+        let _ = std::fs::remove_dir_all(dir.join("copy"));
+        done(dir, &["cp", "-r", "perf.data", "copy"]);
+        change(&dir.join("copy"));
+        let shown = run(dir, &[PLANISH, "report", "hot", "copy"]);
+        let counted = run(dir, &[PLANISH, "aggregate", "copy", "-o", "counts", "--allow-few"]);
+        (text(&shown.stderr), text(&counted.stderr))
+    };
+    let files: Vec<_> = (0..)
+        .map(|n| format!("data.{n}"))
+        .take_while(|name| dir.join("perf.data").join(name).exists())
+        .collect();
+    assert!(!files.is_empty());
+    for name in &files {
+        let place = |copy: &Path| copy.join(name);
+        let notes = copy(&|copy| std::fs::remove_file(place(copy)).unwrap());
+        let lacks = format!("the recording lacks {name}");
+        assert!(notes.0.contains(&lacks) && notes.1.contains(&lacks), "{notes:?}");
+        let bytes = std::fs::metadata(dir.join("perf.data").join(name)).unwrap().len();
+        if bytes > 0 {
+            let (notes, _) = copy(&|copy| std::fs::write(place(copy), []).unwrap());
+            assert!(notes.contains(&format!("{name} lacks {bytes} bytes")), "{notes}");
         }
     }
-    let shown = run(dir, &HOT);
-    let (printed, notes) = (text(&shown.stdout), text(&shown.stderr));
-    if mapped > 0 && printed.contains("[unknown]") {
-        assert!(notes.contains("does not tell what was mapped there"), "{notes}");
-    }
+    // perf's own directories do not say how many files there are.
+    let (notes, _) = copy(&|copy| {
+        let last = format!("data.{}", files.len() + 3);
+        std::fs::write(copy.join(last), []).unwrap();
+    });
+    assert!(notes.contains(&format!("the recording lacks data.{}", files.len())), "{notes}");
+}
+
+#[test]
+fn a_recording_that_lost_its_end_says_so_and_keeps_the_names_of_its_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    build(dir, &[]);
+    let record = [PLANISH, "record", "--switch-events", "-o", "perf.data", "--", "./calls"];
+    done(dir, &record);
+    let whole = std::fs::read(dir.join("perf.data")).unwrap();
+    let word = |at: usize| u64::from_le_bytes(whole[at..at + 8].try_into().unwrap());
+    let end = (word(40) + word(48)) as usize;
+    std::fs::write(dir.join("perf.data"), &whole[..end]).unwrap();
+    let (_, found, notes) = told(dir, &[]);
+    assert!(names_leaf(&found) && notes.contains("the end of the recording is cut off"), "{notes}");
+    let waits = run(dir, &[PLANISH, "report", "waits", "perf.data"]);
+    let notes = text(&waits.stderr);
+    assert!(!notes.contains("event 2:"), "{notes}");
+    // As a recorder leaves it that is killed.
+    let mut killed = whole[..end].to_vec();
+    killed[48..56].fill(0);
+    std::fs::write(dir.join("perf.data"), killed).unwrap();
+    let (_, found, notes) = told(dir, &[]);
+    assert!(names_leaf(&found) && notes.contains("its recorder was killed"), "{notes}");
 }
 
 #[test]

@@ -328,7 +328,7 @@ fn blocks_that_the_layout_moved_are_named() {
         println!("skipped: clang-22 is not here");
         return;
     }
-    if !recorded(dir, &["-e", "cpu-clock", "-o", "perf.data"], &["./opt"]) {
+    if !recorded(dir, &["-e", "cpu-clock", "-o", "perf.data"], &["./opt", "30000"]) {
         return;
     }
     let words = ["report", "lines", "work", "--all", "--before", "base"];

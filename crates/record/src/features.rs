@@ -122,7 +122,9 @@ impl Description<'_> {
     /// after compression.
     pub(crate) fn features(&self, seen: &Seen, compressed: Option<(u64, u64)>) -> Features {
         let mut features = features(None, None, seen, self.kernel.iter().cloned());
-        describe_events(&mut features, self.events, self.machine, self.chosen_clock);
+        // Where programs can read the clock, times can be told by the wall clock, too.
+        let clock = self.chosen_clock.or(self.clock.map(Clock));
+        describe_events(&mut features, self.events, self.machine, clock);
         describe_streams(&mut features, self.how, compressed);
         // Times by the kernel's own clock are nobody else's.
         features.clockid = features.clockid.filter(|_| self.clock.is_some());

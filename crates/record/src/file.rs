@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// So many ends of rounds are remembered, to which a file is cut back when its disk is full.
 const MARKS: usize = 64;
-const FINISHED_ROUND: [u8; 8] = 0x0008_0000_0000_0044u64.to_ne_bytes();
+pub(crate) const FINISHED_ROUND: [u8; 8] = 0x0008_0000_0000_0044u64.to_ne_bytes();
 
 /// The empty file at an output's place, made before the program starts: a place that cannot be
 /// written to is noticed before there is anything to lose.
@@ -166,6 +166,15 @@ impl Output {
         self.records(&FINISHED_ROUND)
     }
 
+    /// The queue before its file.
+    pub(crate) fn backlog(&mut self) -> Option<&Backlog> {
+        match &mut self.form {
+            Form::File(writer) => Some(writer.get_mut().backlog()),
+            Form::Pipe(writer) => Some(writer.get_mut().backlog()),
+            Form::None => None,
+        }
+    }
+
     /// Bytes of records so far.
     pub(crate) fn data_bytes(&self) -> u64 {
         match &self.form {
@@ -197,7 +206,7 @@ impl Output {
     }
 
     /// Waits until all is written.
-    fn sync(&mut self) -> Result<(), Error> {
+    pub(crate) fn sync(&mut self) -> Result<(), Error> {
         let done = match &mut self.form {
             Form::File(writer) => synced(writer.get_mut()),
             Form::Pipe(writer) => synced(writer.get_mut()),
@@ -363,17 +372,27 @@ fn cut_largest(parts: &mut [Part]) -> bool {
 }
 
 impl Part {
-    fn records(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub(crate) fn records(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.out.write_all(bytes).map_err(Error::io(&self.path, "write"))?;
         self.bytes += bytes.len() as u64;
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Error> {
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
         self.out.flush().map_err(Error::io(&self.path, "write"))?;
         self.marks.push_back(self.bytes);
         forget(&mut self.marks, self.out.backlog().end());
         Ok(())
+    }
+
+    /// Bytes of records so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The queue before its file.
+    pub(crate) fn backlog(&mut self) -> &Backlog {
+        self.out.backlog()
     }
 
     /// Waits until all is written.
@@ -387,76 +406,6 @@ impl Part {
         self.marks.retain(|mark| *mark <= reached);
         // What cannot be cut is read up to the record that is not whole.
         let _ = self.out.backlog().file.set_len(self.marks.back().copied().unwrap_or_default());
-    }
-}
-
-/// Where a stream goes.
-pub(crate) enum Sink {
-    /// The recording itself.
-    Whole(Output),
-    /// A file beside it.
-    Part(Part),
-}
-
-impl Sink {
-    /// Adds records.
-    pub(crate) fn records(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        match self {
-            Sink::Whole(output) => output.records(bytes),
-            Sink::Part(part) => part.records(bytes),
-        }
-    }
-
-    /// Adds AUX data.
-    pub(crate) fn aux(&mut self, piece: &AuxPiece, data: [&[u8]; 2]) -> Result<(), Error> {
-        match self {
-            Sink::Whole(output) => output.aux(piece, data),
-            // Readers look for AUX data in the file with the header alone.
-            Sink::Part(_) => Err(Error::Together("AUX data", "--threads")),
-        }
-    }
-
-    /// Ends a round.
-    pub(crate) fn finish_round(&mut self) -> Result<(), Error> {
-        self.records(&FINISHED_ROUND)
-    }
-
-    /// Writes what is buffered; all records are whole here.
-    pub(crate) fn flush(&mut self) -> Result<(), Error> {
-        match self {
-            Sink::Whole(output) => output.flush(),
-            Sink::Part(part) => part.flush(),
-        }
-    }
-
-    /// Waits until all is written that can be.
-    pub(crate) fn sync(&mut self) -> Result<(), Error> {
-        match self {
-            Sink::Whole(output) => output.sync(),
-            Sink::Part(part) => part.sync(),
-        }
-    }
-
-    /// The queue before its file.
-    pub(crate) fn backlog(&mut self) -> Option<&Backlog> {
-        match self {
-            Sink::Whole(Output { form: Form::File(writer), .. }) => {
-                Some(writer.get_mut().backlog())
-            }
-            Sink::Whole(Output { form: Form::Pipe(writer), .. }) => {
-                Some(writer.get_mut().backlog())
-            }
-            Sink::Whole(_) => None,
-            Sink::Part(part) => Some(part.out.backlog()),
-        }
-    }
-
-    /// Bytes of records so far.
-    pub(crate) fn bytes(&self) -> u64 {
-        match self {
-            Sink::Whole(output) => output.data_bytes(),
-            Sink::Part(part) => part.bytes,
-        }
     }
 }
 

@@ -61,6 +61,7 @@ mod rotate;
 mod seen;
 mod session;
 pub mod settings;
+mod sink;
 pub mod software;
 mod span;
 pub mod stat;

@@ -2,7 +2,8 @@
 //! begins with what is known of the processes.
 
 use crate::features::Description;
-use crate::file::{Reserved, Sink};
+use crate::file::Reserved;
+use crate::sink::Sink;
 use crate::stream::Stream;
 use crate::streaming::{Streaming, Switch};
 use crate::sys::readers::timestamp;

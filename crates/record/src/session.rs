@@ -3,18 +3,19 @@
 
 use crate::aux::Resuming;
 use crate::backlog::Backlog;
-use crate::file::{Output, Sink};
+use crate::file::{Output, Part};
 use crate::follow::Ended;
 use crate::losses::{self, Account, Losses, RingLosses};
 use crate::open::Opened;
 use crate::readers::Shared;
 use crate::rotate::Rotation;
 use crate::seen::Seen;
+use crate::sink::Sink;
 use crate::stream::{Emptied, Stream};
 use crate::streaming::{Spread, Streaming};
 use crate::topology;
 use crate::{Ending, Error, Streamed};
-use perfdata::EventAttr;
+use perfdata::{EventAttr, Features};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -193,6 +194,9 @@ impl End<'_> {
             }
         }
         let path = output.path().to_owned();
+        // So that a file that gets lost is missed.
+        let file_bytes = parts.iter().map(Part::bytes).collect();
+        let features = Features { file_bytes, ..features };
         let bytes = if !seen.is_empty() { output.finish(&features)? } else { 0 };
         let files = self.rotation.files;
         let (full, hotplug) = (ended.full, ended.hotplug);

@@ -172,6 +172,130 @@ pub fn shards_json(shards: &[Shard], rejected: &[Aside]) -> Value {
     })
 }
 
+/// What became of the counts of a build.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fate {
+    /// It is the build that the profile is for.
+    Newest,
+    /// They were carried over to it by their source; the percentage of the samples that could be.
+    Matched(f64),
+    /// They have pseudo probes, which compilers match themselves.
+    Unmatched,
+    /// They are not in the profile, for this reason.
+    LeftOut(String),
+}
+
+/// A build of a service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Build {
+    /// Its build ID.
+    pub id: Option<String>,
+    /// Where it lay on its host.
+    pub path: String,
+    /// Executions of branches, or samples where there are no branch stacks.
+    pub counted: u128,
+    /// What became of them.
+    pub fate: Fate,
+}
+
+impl Build {
+    /// The build and its fate.
+    pub fn line(&self) -> String {
+        let id = self.id.as_deref().unwrap_or("without a build ID");
+        let path = crate::visible(&self.path);
+        match &self.fate {
+            Fate::Newest => format!("{id} {path}: the build that the profile is for"),
+            Fate::Matched(percent) => {
+                format!("{id} {path}: carried over by source, {percent:.1} % of its samples")
+            }
+            Fate::Unmatched => {
+                format!("{id} {path}: has pseudo probes, which the compiler matches itself")
+            }
+            Fate::LeftOut(why) => format!("{id} {path}: left out: {}", crate::visible(why)),
+        }
+    }
+}
+
+/// A profile that was made of the shards of a service.
+#[derive(Clone, Debug)]
+pub struct FleetProfile {
+    /// The service's file name.
+    pub name: String,
+    /// Its builds.
+    pub builds: Vec<Build>,
+    /// The profile.
+    pub output: PathBuf,
+}
+
+impl FleetProfile {
+    /// Whether the counts of all builds are in the profile.
+    pub fn all_used(&self) -> bool {
+        !self.builds.iter().any(|build| matches!(build.fate, Fate::LeftOut(_)))
+    }
+
+    fn percent(&self, build: &Build) -> f64 {
+        let whole = self.builds.iter().map(|build| build.counted as f64).sum::<f64>();
+        if whole > 0.0 { 100.0 * build.counted as f64 / whole } else { 0.0 }
+    }
+
+    /// As lines.
+    pub fn lines(&self) -> Vec<String> {
+        let one = |build: &Build| format!("{:>5.1} %  {}", self.percent(build), build.line());
+        let mut lines: Vec<String> = self.builds.iter().map(one).collect();
+        lines.push(format!(
+            "wrote {}: the profile of {} for {}",
+            self.output.display(),
+            numbered(self.builds.len() as u64, "build", "builds"),
+            crate::visible(&self.name)
+        ));
+        lines
+    }
+
+    /// As one JSON object, with what was merged and what the newest build's own counts rest on.
+    pub fn json(&self, merged: &MergedFleet, evidence: Option<&crate::Evidence>) -> Value {
+        let builds = self.builds.iter().map(|build| {
+            let (fate, matched, why) = match &build.fate {
+                Fate::Newest => ("newest", None, None),
+                Fate::Matched(percent) => ("matched", Some(*percent), None),
+                Fate::Unmatched => ("unmatched", None, None),
+                Fate::LeftOut(why) => ("left-out", None, Some(why)),
+            };
+            json!({
+                "build_id": build.id, "path": build.path, "percent": self.percent(build),
+                "fate": fate, "matched_percent": matched, "reason": why,
+            })
+        });
+        json!({
+            "schema": "planish-fleet-profile", "version": 1, "name": self.name,
+            "output": self.output, "builds": builds.collect::<Vec<_>>(),
+            "merged": merged.json(), "evidence": evidence,
+        })
+    }
+}
+
+/// The shards that were written, as one JSON object.
+pub fn written_json(written: &[(PathBuf, Recording)]) -> Value {
+    let one =
+        |(path, recording): &(PathBuf, Recording)| json!({ "path": path, "recording": recording });
+    let shards: Vec<Value> = written.iter().map(one).collect();
+    json!({ "schema": "planish-fleet-shard", "version": 1, "shards": shards })
+}
+
+/// The shards that were written, a line each.
+pub fn written_lines(written: &[(PathBuf, Recording)]) -> Vec<String> {
+    let one = |(path, recording): &(PathBuf, Recording)| {
+        let known = |text: &str| if text.is_empty() { "?" } else { text }.to_owned();
+        let when = recording.time().map_or_else(|| "?".to_owned(), time::told);
+        format!(
+            "wrote {}: {} of {}, {when} UTC",
+            path.display(),
+            known(&recording.source),
+            crate::visible(&known(&recording.host))
+        )
+    };
+    written.iter().map(one).collect()
+}
+
 /// What a shard says of itself, as lines.
 pub fn shard_lines(shard: &Shard) -> Vec<String> {
     let recordings = &shard.description.recordings;

@@ -108,15 +108,21 @@ pub(super) fn sections(
 
 /// The sections that hold only numbers, and the capabilities.
 fn numbers(features: &Features, add: &mut impl FnMut(u32, &dyn Fn(&mut Section))) {
-    let words = [
-        (feature::TOTAL_MEM, features.total_memory_kib),
-        (feature::CLOCKID, features.clockid),
-        (feature::DIR_FORMAT, features.dir_format),
-    ];
+    let words =
+        [(feature::TOTAL_MEM, features.total_memory_kib), (feature::CLOCKID, features.clockid)];
     for (number, word) in words {
         if let Some(word) = word {
             add(number, &|s| s.u64(word));
         }
+    }
+    if let Some(version) = features.dir_format {
+        add(feature::DIR_FORMAT, &|s| {
+            s.u64(version);
+            if !features.file_bytes.is_empty() {
+                s.u64(features.file_bytes.len() as u64);
+                features.file_bytes.iter().for_each(|bytes| s.u64(*bytes));
+            }
+        });
     }
     if let Some(time) = features.sample_time {
         add(feature::SAMPLE_TIME, &|s| {

@@ -7,9 +7,9 @@
 //! beside it. An area that was full leaves its event disabled: whoever empties it has to enable the
 //! event again, see [`Resuming`].
 
-use crate::file::Sink;
 use crate::planned::Planned;
 use crate::settings::Clock;
+use crate::sink::Sink;
 use crate::streaming::Streaming;
 use crate::sys::aux::AuxArea;
 use crate::sys::perf::Ring;

@@ -13,6 +13,7 @@ use crate::plan::dummy;
 use crate::planned::Planned;
 use crate::processes::process_of;
 use crate::seen::{BuildId, Seen};
+use crate::settings::Clock;
 use crate::sys::ForwardSignals;
 use crate::sys::files::FileLimit;
 use crate::target::Target;
@@ -221,7 +222,9 @@ impl Ended<'_> {
             return Err(Error::Empty { reason });
         }
         let mut features = features(None, None, &seen, kernel);
-        features::describe_events(&mut features, &recording.events, &EventSources::here(), None);
+        // The clock of its times, see `attr::looked_ahead`.
+        let clock = Some(Clock(libc::CLOCK_MONOTONIC));
+        features::describe_events(&mut features, &recording.events, &EventSources::here(), clock);
         if let Err(source) = written {
             return Err(file.keep(source, &features, &mut []));
         }

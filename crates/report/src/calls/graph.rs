@@ -40,6 +40,12 @@ impl Shape {
         direction: Direction,
         name: &str,
     ) -> Result<Shape, String> {
+        if name.trim().is_empty() {
+            return Err(
+                "expected the name of a function, found none; `planish report hot` lists them"
+                    .to_owned(),
+            );
+        }
         let functions = (0u32..).zip(recorded.names.functions());
         let found = functions.clone().filter(|(_, function)| is_called(&function.name, name));
         let of: Vec<FunctionId> = found.map(|(number, _)| FunctionId(number)).collect();

@@ -63,8 +63,11 @@ pub(super) fn libraries_json(recorded: &Recorded, event: u32) -> Value {
 /// Libraries whose functions have no names or may have wrong ones, with the share of `what` that
 /// this is about.
 pub(super) fn remarks(recorded: &Recorded, event: u32, what: &str) -> Vec<String> {
+    /// In percent: doubts about less are told together.
+    const LITTLE: f64 = 1.0;
     let whole = whole(recorded, event);
     let mut remarks = Vec::new();
+    let (mut others, mut little) = (0u64, Weight::default());
     for share in shares(recorded, event) {
         let library = share.library;
         let mut say = |weight: Weight, is_so: &str, why: &Option<String>| {
@@ -75,7 +78,20 @@ pub(super) fn remarks(recorded: &Recorded, event: u32, what: &str) -> Vec<String
         };
         say(share.weight, "has no function names", &library.problem);
         say(share.nameless, "has no function names", &library.lacks);
+        if library.doubt.is_some() && percent(share.weight, whole) < LITTLE {
+            others += 1;
+            little.add(share.weight);
+            continue;
+        }
         say(share.weight, "may have wrong names", &library.doubt);
+    }
+    if others > 0 {
+        let files = crate::counted(others, "other file", "other files");
+        let percent = percent(little, whole);
+        remarks.push(format!(
+            "{files} with {percent:.1} % of the {what} may have wrong names: the recording has no \
+             build IDs of them"
+        ));
     }
     remarks
 }

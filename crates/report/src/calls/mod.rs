@@ -259,7 +259,7 @@ fn losses(recorded: &Recorded) -> Vec<String> {
         ),
         (
             missing,
-            "lack a caller, marked [a caller is missing]: the function it called has no frame \
+            "whose chain lacks a caller, marked [a caller is missing]: the function it called has no frame \
              pointer, and the recording too little of the stack (--call-graph dwarf records it)",
         ),
         (ledger.lost, "lost while recording"),

@@ -39,7 +39,12 @@ pub fn is_called(linkage: &str, name: &str) -> bool {
     if read == name {
         return true;
     }
-    let bare = without_parameters(&read);
+    // What stands in brackets behind it is the compiler's: `foo(int) [.isra.0]`.
+    let of_source = read.split(" [.").next().unwrap_or_default();
+    if of_source == name {
+        return true;
+    }
+    let bare = without_parameters(of_source);
     let unreturned = without_return_type(bare);
     let plain = without_arguments(unreturned);
     [bare, unreturned, plain, without_arguments(bare)].contains(&name)
@@ -50,7 +55,8 @@ fn outside(read: &str) -> impl DoubleEndedIterator<Item = (usize, char)> {
     let mut depth = 0usize;
     let of = |(at, c): (usize, char)| {
         let begins = matches!(c, '(' | '<' | '[' | '{');
-        let ends = matches!(c, ')' | '>' | ']' | '}') && !read.get(..at).is_some_and(|before| before.ends_with('-'));
+        let ends = matches!(c, ')' | '>' | ']' | '}')
+            && !read.get(..at).is_some_and(|before| before.ends_with('-'));
         depth = if ends { depth.saturating_sub(1) } else { depth };
         let told = (depth == 0).then_some((at, c));
         depth += usize::from(begins);
@@ -66,10 +72,29 @@ fn is_operator(read: &str) -> bool {
 
 fn without_parameters(read: &str) -> &str {
     if is_operator(read) {
-        return read.split('(').next().unwrap_or_default();
+        return without_operands(read);
     }
     let begin = outside(read).rev().find(|(at, c)| *c == '(' && *at > 0);
     begin.and_then(|(at, _)| read.get(..at)).unwrap_or(read)
+}
+
+/// The same of an operator, whose name may be a pair of brackets: `operator()(int) const`.
+fn without_operands(read: &str) -> &str {
+    let Some(end) = read.rfind(')') else { return read };
+    let mut open = 0usize;
+    let brackets = read.get(..=end).unwrap_or(read).char_indices().rev();
+    for (at, c) in brackets {
+        match c {
+            ')' => open += 1,
+            '(' if open == 1 => {
+                let before = read.get(..at).unwrap_or(read);
+                return if before.ends_with("operator") { read } else { before };
+            }
+            '(' => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    read
 }
 
 fn without_return_type(read: &str) -> &str {
@@ -104,7 +129,8 @@ mod tests {
             assert!(is_called(hidden, name), "{name}: {}", demangled(hidden));
         }
         let call = "_ZNK3addclEi";
-        for name in ["add::operator()(int) const", call] {
+        assert!(is_called("_Z3fooi.isra.0", "foo(int)") && is_called("_Z3fooi.isra.0", "foo"));
+        for name in ["add::operator()(int) const", "add::operator()", call] {
             assert!(is_called(call, name), "{name}: {}", demangled(call));
         }
         assert!(is_called("_ZN3foo3barEv", "foo::bar") && is_called("main", "main"));

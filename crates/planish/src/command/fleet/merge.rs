@@ -1,18 +1,13 @@
 //! `planish fleet merge`: many counts files to one, each recording once.
 
-use super::look;
+use super::choose::{self, Choice};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
-use crate::output::{self, print_json};
-use crate::progress;
-use anyhow::{Context, anyhow, bail};
-use fleet::plan::Options;
+use crate::output::print_json;
+use anyhow::bail;
+use fleet::Partition;
 use fleet::recording::MOST_PARTS;
-use fleet::{Error, LEAST_MEMORY, Merged, Partition, Plan, Shard, Weight, time};
-use report::fleet::{Aside, MergedFleet};
-use std::collections::BTreeSet;
-use std::num::NonZeroU64;
+use report::fleet::MergedFleet;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Arguments of `planish fleet merge`.
 #[derive(Debug, clap::Args)]
@@ -23,62 +18,14 @@ pub struct Args {
     /// Where to write; `-` is standard output
     #[arg(short, long, required = true, value_name = "FILE")]
     pub output: PathBuf,
-    /// What the counts of an input are multiplied by, in steps of 1/65536; as often as inputs
-    #[arg(long, value_name = "NUMBER")]
-    pub weight: Vec<Weight>,
-    /// Leave out recordings that ended before: 2026-11-26, 2026-11-26T17:40:00 (UTC), seconds since
-    /// 1970, or an age like 7d
-    #[arg(long, value_name = "TIME", value_parser = since)]
-    pub since: Option<Since>,
-    /// Count half after each so long a time: seconds, or 90s, 15m, 12h, 7d, 2w
-    #[arg(long, value_name = "HALF-LIFE", value_parser = half_life)]
-    pub decay: Option<NonZeroU64>,
-    /// The time that ages are counted from [default: now]
-    #[arg(long, value_name = "TIME", value_parser = now)]
-    pub now: Option<u64>,
-    /// Take so many recordings of each host at most, the newest ones
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_per_host: Option<u32>,
-    /// Take only recordings of this class of hosts
-    #[arg(long, value_name = "NAME")]
-    pub host_class: Option<String>,
+    #[command(flatten)]
+    pub choice: Choice,
     /// Make only part I of N of the result; merging all N gives the whole
     #[arg(long, value_name = "I/N", value_parser = partition)]
     pub partition: Option<Partition>,
-    /// Memory to use at most, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
-    #[arg(value_parser = clap::value_parser!(u64).range(LEAST_MEMORY >> 20..1 << 30))]
-    pub memory: u64,
-    /// Fail if a file cannot be read or merged, in place of merging the others
-    #[arg(long)]
-    pub strict: bool,
     /// How to print what was merged; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-}
-
-/// What `--since` says.
-#[derive(Clone, Copy, Debug)]
-pub enum Since {
-    /// A second since 1970.
-    Second(u64),
-    /// So many seconds before `--now`.
-    Ago(u64),
-}
-
-fn since(text: &str) -> Result<Since, &'static str> {
-    let ago = || time::seconds(text).map(Since::Ago);
-    let read = time::second(text).map(Since::Second).or_else(ago);
-    read.ok_or("expected a time like 2026-11-26T17:40:00, or an age like 7d")
-}
-
-fn now(text: &str) -> Result<u64, &'static str> {
-    time::second(text).ok_or("expected a time like 2026-11-26T17:40:00, or seconds since 1970")
-}
-
-fn half_life(text: &str) -> Result<NonZeroU64, &'static str> {
-    let read = time::seconds(text).and_then(NonZeroU64::new);
-    read.ok_or("expected seconds, or a number with s, m, h, d or w, such as 7d")
 }
 
 fn partition(text: &str) -> Result<Partition, String> {
@@ -96,130 +43,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Json && to_stream {
         bail!("-o - and --format json both want standard output; write the counts to a file");
     }
-    let options = options(args)?;
-    let files = files(args)?;
-    let given = files.len();
-    output::refuse_inputs([args.output.as_path()], files.iter().map(|(path, _)| path.as_path()))?;
-    let (mut shards, mut rejected) = (Vec::new(), Vec::new());
-    for (path, weight) in files {
-        let shard = look(&path, &mut rejected)?;
-        refuse(&rejected, args.strict)?;
-        shards.extend(shard.map(|shard| (shard, weight)));
-    }
-    // What went to a stream cannot be taken back.
-    let mut checked = to_stream;
-    if checked {
-        check(&mut shards, &mut rejected)?;
-    }
-    loop {
-        refuse(&rejected, args.strict)?;
-        if let (true, Some(first)) = (shards.is_empty(), rejected.first()) {
-            bail!("nothing to merge: {given} files are rejected; {}", first.why);
-        }
-        let plan = Plan::of(&shards, &options)?;
-        if let (true, Some((shard, why))) = (args.strict, plan.rejected.first()) {
-            bail!("{}: {why}", shard.path.display());
-        }
-        match write(args, &plan, &options, global) {
-            Ok(rows) => {
-                let merged = MergedFleet::of(&plan, rows, given, rejected);
-                return tell(args, &merged, global);
-            }
-            Err(error) if is_of_shard(&error) && !checked && !args.strict => {
-                drop(plan);
-                // One bad file is seldom alone, and each would cost a merge.
-                checked = true;
-                check(&mut shards, &mut rejected)?;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// With `--strict`, the first rejected file is an error.
-fn refuse(rejected: &[Aside], strict: bool) -> anyhow::Result<()> {
-    match rejected.first().filter(|_| strict) {
-        Some(first) => Err(anyhow!("{}", first.why)),
-        None => Ok(()),
-    }
-}
-
-fn is_of_shard(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Error>().is_some_and(|error| error.shard().is_some())
-}
-
-/// Reads all rows of all files, and rejects those with bad ones.
-fn check(shards: &mut Vec<(Shard, Weight)>, rejected: &mut Vec<Aside>) -> Result<(), Error> {
-    let mut good = Vec::with_capacity(shards.len());
-    for (shard, weight) in shards.drain(..) {
-        match fleet::check(&shard) {
-            Ok(()) => good.push((shard, weight)),
-            Err(error) if error.shard().is_some() => {
-                rejected.push(Aside { path: shard.path, why: error.to_string() });
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    *shards = good;
-    Ok(())
-}
-
-fn options(args: &Args) -> anyhow::Result<Options> {
-    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs());
-    let now = match args.now {
-        Some(now) => now,
-        None => clock().context("the clock is before 1970; give --now")?,
-    };
-    Ok(Options {
-        since: args.since.map(|since| match since {
-            Since::Second(second) => second,
-            Since::Ago(seconds) => now.saturating_sub(seconds),
-        }),
-        decay: args.decay,
-        now,
-        max_per_host: args.max_per_host.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-        host_class: args.host_class.clone(),
-        partition: args.partition.filter(|partition| partition.of > 1),
-        memory: args.memory << 20,
-    })
-}
-
-/// The files that the inputs name, each once, with their weights.
-fn files(args: &Args) -> anyhow::Result<Vec<(PathBuf, Weight)>> {
-    let (inputs, weights) = (args.inputs.len(), args.weight.len());
-    if weights != 0 && weights != inputs {
-        bail!(
-            "the number of --weight is {weights} and that of inputs is {inputs}: give one weight \
-             for each, in the same order"
-        );
-    }
-    let weights = args.weight.iter().copied().chain(std::iter::repeat(Weight::ONE));
-    let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
-    for (input, weight) in args.inputs.iter().zip(weights) {
-        for path in fleet::inputs::expand(input)? {
-            if seen.insert(path.clone()) {
-                files.push((path, weight));
-            }
-        }
-    }
-    Ok(files)
-}
-
-/// Merges into the output.
-fn write(
-    args: &Args,
-    plan: &Plan<'_>,
-    options: &Options,
-    global: &Global,
-) -> anyhow::Result<Merged> {
-    let bytes = plan.chosen.iter().fold(0u64, |sum, chosen| sum.saturating_add(chosen.shard.bytes));
-    let bar = progress::Bytes::new("merge", bytes, global.quiet);
-    let mut merged = None;
-    output::write_file(&args.output, |out| {
-        merged = Some(fleet::merge(plan, options, &args.output, out, &|bytes| bar.add(bytes))?);
-        Ok(())
-    })?;
-    merged.context("the output was not written")
+    let merged = choose::merge(&args.inputs, &args.choice, args.partition, &args.output, global)?;
+    tell(args, &merged, global)
 }
 
 fn tell(args: &Args, merged: &MergedFleet, global: &Global) -> anyhow::Result<u8> {

@@ -1,14 +1,19 @@
 //! `planish fleet`: counts of many machines to one counts file.
 
+mod builds;
+mod choose;
 mod merge;
+mod profile;
+mod shard;
 mod show;
+mod simulate;
 
 use crate::cli::Global;
 use fleet::{Error, Shard};
 use report::fleet::Aside;
 use std::path::Path;
 
-/// Merge counts of many machines, and say what counts files hold.
+/// Make, merge and look at counts of many machines.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Args {
@@ -19,8 +24,14 @@ pub struct Args {
 /// What can be done with the counts of a fleet.
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
+    /// Count one recording, and write down where, when and how it was made
+    Shard(shard::Args),
     /// Add up counts files, each recording once, in bounded memory
     Merge(merge::Args),
+    /// Make one profile of a service out of the counts of all its builds and hosts
+    Profile(profile::Args),
+    /// Make shards as a fleet would deliver them, out of real counts, to try things on
+    Simulate(simulate::Args),
     /// Say what counts files tell of themselves
     Show(show::Args),
 }
@@ -28,9 +39,18 @@ enum Tool {
 /// Runs the tool asked for.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     match &args.tool {
+        Tool::Shard(args) => shard::run(args, global),
         Tool::Merge(args) => merge::run(args, global),
+        Tool::Profile(args) => profile::run(args, global),
+        Tool::Simulate(args) => simulate::run(args, global),
         Tool::Show(args) => show::run(args, global),
     }
+}
+
+/// Seconds, as an option states them.
+fn duration(text: &str) -> Result<u64, &'static str> {
+    let read = fleet::time::seconds(text).filter(|seconds| *seconds > 0);
+    read.ok_or("expected seconds, or a number with s, m, h, d or w, such as 7d")
 }
 
 /// Looks at a file; one that cannot be merged goes to `rejected`.

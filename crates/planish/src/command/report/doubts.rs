@@ -13,17 +13,29 @@ pub fn written(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(file).ok().filter(Metadata::is_file)?.modified().ok()
 }
 
-/// Why a file that was found by its path alone may be another build than the recorded one; `packed`
-/// tells whether it lies in the recording's own archive, and `written` when the recording was made.
-pub fn found_by_path(image: &Image, packed: bool, written: Option<SystemTime>) -> Option<String> {
-    let place = image.path();
+/// Why a file that was found by its name alone may be another build than the recorded one, which lay
+/// at `recorded`; `packed` tells whether it lies in the recording's own archive, and `written` when
+/// the recording was made.
+pub fn found_by_name(
+    image: &Image,
+    recorded: &str,
+    packed: bool,
+    written: Option<SystemTime>,
+) -> Option<String> {
+    let own = image.path();
     // What lies in memory was written by nobody since.
-    let changed = std::fs::metadata(place).ok()?.modified().ok();
-    let of = match packed {
-        true => "the file that was packed with it".to_owned(),
-        false => format!("{} as it is now", place.display()),
-    };
-    let newer = changed.zip(written).is_some_and(|(changed, written)| changed > written);
+    std::fs::metadata(own).ok()?;
+    let symbols = image.symbols_path();
+    let mut of = "the file of its name".to_owned();
+    let mut newer = false;
+    // An archive says the same as the machine where it was made.
+    if !packed {
+        let changed = std::fs::metadata(symbols).ok().and_then(|file| file.modified().ok());
+        newer = changed.zip(written).is_some_and(|(changed, written)| changed > written);
+        if symbols != Path::new(recorded) {
+            of = symbols.display().to_string();
+        }
+    }
     Some(format!(
         "the recording has no build ID of it, so its names are those of {of}{}{}",
         if newer { ", which is newer than the recording" } else { "" },

@@ -7,7 +7,7 @@ mod earlier;
 mod export;
 mod filter;
 mod finished;
-mod id_paths;
+pub mod id_paths;
 mod index_file;
 mod interactive;
 mod kernel_files;

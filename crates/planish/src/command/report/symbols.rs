@@ -111,7 +111,9 @@ impl Finder {
         let mut debug = DebugSearch::default();
         let below = asked.sysroot.iter().map(|root| root.join("usr/lib/debug"));
         let first = directories.iter().take(user).cloned();
-        debug.roots = first.chain(below).chain(debug.roots).collect();
+        let cache = directories.iter().skip(user).cloned();
+        debug.roots = first.chain(below).chain(debug.roots).chain(cache).collect();
+        debug.by_name = directories.iter().take(user).cloned().collect();
         let servers =
             asked.debuginfod.as_deref().map(|url| Servers::new(url, quiet)).transpose()?;
         debug.roots.extend(servers.iter().map(|servers| servers.directory().to_owned()));
@@ -179,7 +181,8 @@ impl Finder {
     pub fn open(&self, wanted: Wanted<'_>) -> Result<Opened, String> {
         let opened = self.find(wanted)?;
         let place = opened.image.path().to_owned();
-        let doubt = wanted.id.is_none().then(|| self.doubt(&opened.image)).flatten();
+        let doubt =
+            wanted.id.is_none().then(|| self.doubt(&opened.image, &wanted.file.path)).flatten();
         self.used.lock().unwrap_or_else(PoisonError::into_inner).push(Used {
             recorded: wanted.file.path.clone(),
             id: wanted.id.copied(),
@@ -190,10 +193,10 @@ impl Finder {
     }
 
     /// Why a file that was found by its path alone may be another build than the recorded one.
-    fn doubt(&self, image: &Image) -> Option<String> {
+    fn doubt(&self, image: &Image, recorded: &str) -> Option<String> {
         let mut own = self.directories.iter().take(self.own);
         let packed = own.any(|own| image.path().starts_with(own));
-        doubts::found_by_path(image, packed, self.written)
+        doubts::found_by_name(image, recorded, packed, self.written)
     }
 
     fn find(&self, wanted: Wanted<'_>) -> Result<Opened, String> {
@@ -359,23 +362,13 @@ impl Finder {
                 found = find();
             }
         }
-        if stripped && found.image.is_none() {
-            found.image = image.build_id().and_then(|id| self.whole(id));
-        }
         let image = match found.image {
             Some(debug) => image.with_symbols_of(Arc::new(debug)),
             None => image,
         };
-        let lacks = image.has_only_dynamic_symbols().then(|| doubts::lacks_symbols(&found.rejected));
+        let lacks =
+            image.has_only_dynamic_symbols().then(|| doubts::lacks_symbols(&found.rejected));
         Opened { image: Arc::new(image), doubt: None, lacks }
-    }
-
-    /// The program of that build ID as it was before it was stripped, below the directories.
-    fn whole(&self, id: &BuildId) -> Option<Image> {
-        let places = self.directories.iter().flat_map(|below| by_id_all(below, id));
-        let images = places.filter(|place| place.is_file()).filter_map(|place| opened(&place, Some(id)).ok());
-        let mut whole = images.filter(|image| !image.has_only_dynamic_symbols());
-        whole.next()
     }
 }
 

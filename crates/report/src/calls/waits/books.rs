@@ -30,6 +30,16 @@ pub(super) fn unpaired(ledger: &Ledger) -> Vec<(u64, &'static str)> {
     all.into_iter().filter(|(count, _)| *count > 0).collect()
 }
 
+/// A number before what is counted, which begins with a plural.
+pub(super) fn numbered(count: u64, what: &str) -> String {
+    let (things, rest) = what.split_once(' ').unwrap_or((what, ""));
+    match (count, things) {
+        (1, "switches") => format!("1 switch {rest}"),
+        (1, _) => format!("1 {} {rest}", things.strip_suffix('s').unwrap_or(things)),
+        _ => format!("{count} {what}"),
+    }
+}
+
 pub(super) fn switches(ledger: &Ledger) -> Value {
     json!({
         "switch_outs": ledger.outs,

@@ -8,7 +8,7 @@ pub use books::write_intervals;
 
 use super::{VERSION, demangled, ledger as samples_ledger};
 use crate::visible;
-use books::{switches, unpaired};
+use books::{numbered, switches, unpaired};
 use calltrees::switching::{
     Cause, Reason, StackRow, Switching, ThreadRow, Times, Waits, Wakers, cause, stack_rows,
 };
@@ -279,7 +279,7 @@ impl<'r> Told<'r> {
              switch-outs",
             ledger.outs_paired, ledger.outs, ledger.samples_paired, ledger.samples
         )];
-        notes.extend(unpaired(ledger).into_iter().map(|(count, what)| format!("{count} {what}")));
+        notes.extend(unpaired(ledger).into_iter().map(|(count, what)| numbered(count, what)));
         let without = ledger.waits_without_stack;
         if !switching.has_stacks {
             notes.push(

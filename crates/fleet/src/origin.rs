@@ -1,0 +1,130 @@
+//! What does a recording say of the machine, the time and the way in which it was made?
+
+use crate::Recording;
+use crate::digest;
+use perfdata::{EventAttr, Features, Input};
+use sha2::{Digest as _, Sha256};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// `PERF_TYPE_SOFTWARE`, and its events that are clocks.
+const SOFTWARE: u32 = 1;
+const CLOCKS: [u64; 2] = [0, 1];
+const DUMMY: u64 = 9;
+const NS: u64 = 1_000_000_000;
+
+/// The name of a recording by its bytes, the same wherever it lies: `sha256-` and the hash of the
+/// file, or of the names, sizes and bytes of a directory's files.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn id(path: &Path) -> io::Result<String> {
+    if !path.is_dir() {
+        return Ok(format!("sha256-{}", digest::hex(&digest::of_file(&File::open(path)?)?)));
+    }
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        // What readers leave beside the recording's files is none of it.
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_file() && (name == "data" || name.starts_with("data.")) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let mut hash = Sha256::new();
+    for name in names {
+        let file = File::open(path.join(&name))?;
+        hash.update(name.as_bytes());
+        hash.update([0]);
+        hash.update(file.metadata()?.len().to_le_bytes());
+        hash.update(digest::of_file(&file)?);
+    }
+    Ok(format!("sha256-{}", digest::hex(&hash.finalize().into())))
+}
+
+/// What a recording says of itself; what it does not say is empty or absent.
+pub fn described(input: &Input, id: String) -> Recording {
+    let said = input.features();
+    let event = sampling(input.attrs());
+    let (begin, end) = window(said).map_or((None, None), |(from, to)| (Some(from), Some(to)));
+    Recording {
+        id,
+        host: short(said.hostname.as_deref()),
+        cpu_model: short(said.cpu_description.as_deref().or(said.cpu_id.as_deref())),
+        architecture: short(said.arch.as_deref()),
+        begin,
+        end,
+        source: event.map_or_else(String::new, |event| source(event).to_owned()),
+        depth: depth(said),
+        period: event.filter(|event| !by_frequency(event)).map(|event| event.period_or_freq),
+        planish: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Recording::default()
+    }
+    .with_known_period()
+}
+
+impl Recording {
+    /// A period of 0 says nothing.
+    fn with_known_period(mut self) -> Recording {
+        self.period = self.period.filter(|period| *period > 0);
+        self
+    }
+}
+
+/// As much of a text as a shard may hold.
+fn short(text: Option<&str>) -> String {
+    let text = text.unwrap_or_default().trim();
+    text.chars()
+        .scan(0, |bytes, c| {
+            *bytes += c.len_utf8();
+            (*bytes <= 256).then_some(c)
+        })
+        .collect()
+}
+
+/// The event that samples: with a branch stack rather than without.
+fn sampling(attrs: &[EventAttr]) -> Option<&EventAttr> {
+    let mut real = attrs.iter().filter(|attr| (attr.kind, attr.config) != (SOFTWARE, DUMMY));
+    attrs.iter().find(|attr| attr.has_branch_stack()).or_else(|| real.next())
+}
+
+fn by_frequency(attr: &EventAttr) -> bool {
+    attr.flags & perfdata::attr_flag::FREQ != 0
+}
+
+/// The word for what a sample of the event is, see `docs/reference/counts-format.md`.
+fn source(attr: &EventAttr) -> &'static str {
+    let is_clock = attr.kind == SOFTWARE && CLOCKS.contains(&attr.config);
+    // The names that `planish record` gives to events without hardware.
+    let emulated = ["taken-branches:u", "taken-branches:k"];
+    let name = attr.name.as_deref().unwrap_or_default();
+    match (attr.has_branch_stack(), is_clock) {
+        // No clock has branch stacks of hardware.
+        (true, true) => "software-branches",
+        (true, false) if emulated.contains(&name) && attr.read_format != 0 => "software-branches",
+        (true, false) if emulated.contains(&name) => "emulated",
+        (true, false) => "hardware-branches",
+        (false, true) => "clock",
+        (false, false) if name.starts_with("arm_spe") => "spe",
+        (false, false) => "event",
+    }
+}
+
+/// Entries of the processor's branch stack, where the recording lists the processor's abilities.
+fn depth(said: &Features) -> Option<u32> {
+    let mut all = said.pmu_caps.iter().flat_map(|(_, caps)| caps);
+    all.find(|(name, _)| name == "branches").and_then(|(_, number)| number.parse().ok())
+}
+
+/// The first and the last sample's time by the wall clock, in seconds since 1970.
+fn window(said: &Features) -> Option<(u64, u64)> {
+    let ((_, wall, own), times) = (said.clock_data?, said.sample_time?);
+    let at = |time: u64| {
+        let wall = i128::from(wall) + i128::from(time) - i128::from(own);
+        u64::try_from(wall).ok().map(|wall| wall / NS)
+    };
+    let (from, to) = (at(times.first_ns)?, at(times.last_ns)?);
+    (from <= to).then_some((from, to))
+}

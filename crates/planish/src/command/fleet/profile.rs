@@ -1,0 +1,143 @@
+//! `planish fleet profile`: the shards of a service to one profile for its newest build.
+
+use super::builds::{Newest, Store, profile_of};
+use super::choose::{self, Choice};
+use crate::cli::{FINE, Format, Global, NEGATIVE};
+use crate::command::profile::{ProfileFormat, Storage, print_evidence};
+use crate::output::{self, print_json};
+use anyhow::{Context as _, bail};
+use counts::evidence::Evidence;
+use counts::{ImageCounts, artefact};
+use image::Image;
+use image::debug::DebugInfo;
+use profile::operations::{self, MergeReport};
+use profile::recorded::Recorded;
+use profile::{SampleProfile, format};
+use report::fleet::{Build, FleetProfile};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Arguments of `planish fleet profile`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Counts files, directories with files *.counts in or below them, or patterns with * and ?
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+    /// The build that the profile is for, with debug information
+    #[arg(long = "for", value_name = "BINARY")]
+    pub binary: PathBuf,
+    /// The file name under which hosts run the service [default: that of BINARY]
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Look in this directory for the programs of other builds (.build-id/xx/yyyy, or by file name)
+    /// and their debug files; repeatable
+    #[arg(long, value_name = "DIR")]
+    pub binaries: Vec<PathBuf>,
+    #[command(flatten)]
+    pub choice: Choice,
+    /// What kind of profile to write
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ProfileFormat::Extbinary)]
+    pub emit: ProfileFormat,
+    #[command(flatten)]
+    pub storage: Storage,
+    /// How to print what the profile rests on; text goes to standard error
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Where to write; `-` is standard output
+    #[arg(short, long, required = true, value_name = "OUT")]
+    pub output: PathBuf,
+}
+
+/// Runs the tool.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    if args.format == Format::Json && args.output == Path::new("-") {
+        bail!("-o - and --format json both want standard output; write the profile to a file");
+    }
+    if (args.storage.md5 || args.storage.compress) && args.emit != ProfileFormat::Extbinary {
+        bail!("--md5 and --compress are for --emit extbinary; the other formats have neither");
+    }
+    output::refuse_inputs([args.output.as_path()], [args.binary.as_path()])?;
+    let store = Store::new(&args.binaries);
+    let recorded = Recorded::find(Image::open(&args.binary)?, store.search())?;
+    let newest = Newest::new(&recorded, global.threads(), args.emit.has_probes());
+    let name = match (&args.name, args.binary.file_name()) {
+        (Some(name), _) => name.clone(),
+        (None, Some(name)) => name.to_string_lossy().into_owned(),
+        (None, None) => bail!("{}: expected a file", args.binary.display()),
+    };
+    let folder = tempfile::tempdir().context("a directory for the sum of the shards")?;
+    let place = folder.path().join("sum.counts");
+    let merged = choose::merge(&args.inputs, &args.choice, None, &place, global)?;
+    let counts = artefact::read(&place, File::open(&place)?)?;
+    let is_named = |counts: &&ImageCounts| {
+        let file = Path::new(&counts.path).file_name();
+        newest.is(counts) || file.is_some_and(|file| *file == *name)
+    };
+    let of_service: Vec<&ImageCounts> = counts.images.iter().filter(is_named).collect();
+    if of_service.is_empty() {
+        let others: Vec<&str> = counts.images.iter().take(5).map(|image| &*image.path).collect();
+        bail!(
+            "no shard counts a program called {name}; there are {}; --name says how it is called",
+            if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+        );
+    }
+    let mut builds: Vec<Build> = Vec::new();
+    let mut made: Vec<SampleProfile> = Vec::new();
+    for counts in &of_service {
+        let (profile, build) = profile_of(counts, &newest, &store);
+        made.extend(profile);
+        builds.push(build);
+    }
+    let Some(profile) = sum(made)? else {
+        let why = builds.first().map(Build::line).unwrap_or_default();
+        bail!("no build of {name} could be used: {why}");
+    };
+    write(args, &recorded, &store, profile, global)?;
+    let own = of_service.iter().find(|counts| newest.is(counts));
+    let evidence = own.map(|own| report::Evidence::from(&Evidence::of(own, &recorded.image)));
+    let told = FleetProfile { name, builds, output: args.output.clone() };
+    if args.format == Format::Json {
+        print_json(&told.json(&merged, evidence.as_ref()))?;
+    }
+    if !global.quiet {
+        merged.lines(global.verbose).iter().for_each(|line| eprintln!("{line}"));
+        told.lines().iter().for_each(|line| eprintln!("{line}"));
+        if let Some(evidence) = &evidence {
+            print_evidence(evidence);
+        }
+    }
+    let whole = merged.rejected.is_empty() && told.all_used();
+    Ok(if whole { FINE } else { NEGATIVE })
+}
+
+/// All profiles, added up; none if there is none with a function.
+fn sum(made: Vec<SampleProfile>) -> anyhow::Result<Option<SampleProfile>> {
+    let named = made.iter().map(|profile| (profile, "a build".to_owned()));
+    operations::refuse_mixture(named.filter(|(profile, _)| !profile.functions.is_empty()))?;
+    let mut all = made.into_iter();
+    let Some(mut sum) = all.next() else { return Ok(None) };
+    for profile in all {
+        operations::add_profile(&mut sum, &profile, 1, &mut MergeReport::default());
+    }
+    Ok(Some(sum).filter(|sum| !sum.functions.is_empty()))
+}
+
+fn write(
+    args: &Args,
+    recorded: &Recorded,
+    store: &Store,
+    profile: SampleProfile,
+    global: &Global,
+) -> anyhow::Result<()> {
+    let mut storage = args.storage;
+    let profile = if args.emit == ProfileFormat::Gcov {
+        let debug = DebugInfo::load(&recorded.image, store.search())?;
+        let main = debug.main_unit(global.threads()).unwrap_or_default();
+        storage.gcc_version = storage.gcc_version.or(main.gcc_major());
+        format::gcov::prepare(&profile)
+    } else {
+        profile
+    };
+    let bytes = format::write(&profile, args.emit.into(), &storage.options())?;
+    output::write_file(&args.output, |out| out.write_all(&bytes).context("profile"))
+}
