@@ -16,8 +16,9 @@ mkdir -p "$target"
 log=$target/test.log
 echo "test: cargo test --workspace (full output in $log)"
 
-# Tests load the emulation plugin and the library that copies text, which cargo test alone does not link.
-"$CARGO" build --locked -p qemu-branches -p hugetext
+# Tests load the emulation plugin and the library that copies text, which cargo test alone does not link. All else is built
+# here as cargo test wants it: two packages alone would have other features of their dependencies, and be built twice.
+"$CARGO" build --locked --workspace --lib --tests
 
 # Kernel trees for the tests of planish kernel, where the archives are there and no trees are named: all of Kconfig and
 # make, and the sources that the tests compile. What they leave out is nine tenths of a tree's 1.5 GB.
