@@ -128,8 +128,8 @@ impl Input {
         let stated = &input.features.file_bytes;
         let mut known = numbers.clone();
         // The number behind the last file that there was.
-        known.extend(u32::try_from(stated.len()).ok().filter(|end| !numbers.contains(end)));
-        known.sort_unstable();
+        let end = u32::try_from(stated.len()).ok();
+        known.extend(end.filter(|end| numbers.last().is_none_or(|last| last < end)));
         let (names, count) = absent(&known);
         let shortened =
             numbers.iter().zip(input.streams.iter().skip(1)).filter_map(|(n, stream)| {

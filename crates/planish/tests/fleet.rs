@@ -264,7 +264,7 @@ fn a_shard_says_of_its_recording_what_the_recording_says() {
     assert_eq!(samples("all.counts"), samples("one.counts"));
     for (line, why) in [
         ("fleet shard again.data again.data -o x.counts", "--into DIR for several"),
-        ("fleet shard one.counts -o x.counts", "perf.data"),
+        ("fleet shard one.counts -o x.counts", "expected the magic PERFILE2"),
         ("fleet shard - -o x.counts", "a file or a directory"),
     ] {
         let (_, said) = done(here, line, 2);
@@ -341,7 +341,18 @@ fn counts_of_an_older_build_are_carried_over_by_source_or_named() {
         shown["total_count"].as_u64().or(shown["summary"]["total_count"].as_u64())
     };
     let alone = samples("app.afdo");
-    let line = format!("{line} --binaries old");
+    // A store of all builds has it by build ID.
+    let (told, _) =
+        done(here, "fleet binaries add old/calls new/calls --store all --format json", 0);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["schema"], "planish-fleet-binaries");
+    let id = told["binaries"][0]["build_id"].as_str().unwrap().to_owned();
+    let found = done(here, &format!("fleet binaries find {id} --store all"), 0).0;
+    let stored = std::fs::read(here.join(found.trim())).unwrap();
+    assert_eq!(stored, std::fs::read(here.join("old/calls")).unwrap());
+    let (_, said) = done(here, "fleet binaries find 0123456789 --store all", 1);
+    assert!(said.contains("0123456789: not in all"), "{said}");
+    let line = format!("{line} --binaries all");
     let (told, _) = done(here, &line, 0);
     assert_eq!(fates(&told), ["matched", "newest"]);
     let both = samples("app.afdo");

@@ -59,7 +59,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "batch")]
     once: bool,
     /// With --batch or --once: print at most this many lines of each snapshot; 0: all
-    #[arg(long, value_name = "N", default_value_t = 40)]
+    #[arg(long, value_name = "N", default_value_t = 40, allow_negative_numbers = true)]
     limit: usize,
     /// Leave out what makes up less than this percentage of the whole
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value = "0.5")]

@@ -1,5 +1,6 @@
 //! `planish fleet`: counts of many machines to one counts file.
 
+mod binaries;
 mod builds;
 mod choose;
 mod merge;
@@ -30,6 +31,8 @@ enum Tool {
     Merge(merge::Args),
     /// Make one profile of a service out of the counts of all its builds and hosts
     Profile(profile::Args),
+    /// Keep the programs of all builds where fleet profile finds them
+    Binaries(binaries::Args),
     /// Make shards as a fleet would deliver them, out of real counts, to try things on
     Simulate(simulate::Args),
     /// Say what counts files tell of themselves
@@ -42,6 +45,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Shard(args) => shard::run(args, global),
         Tool::Merge(args) => merge::run(args, global),
         Tool::Profile(args) => profile::run(args, global),
+        Tool::Binaries(args) => binaries::run(args, global),
         Tool::Simulate(args) => simulate::run(args, global),
         Tool::Show(args) => show::run(args, global),
     }

@@ -95,17 +95,19 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             let (recording, counts) = shard(&fleet, &builds, host, window);
             rows += counts.images.iter().map(rows_of).sum::<u64>();
             let place = into.join(format!("host{host}-{window}.counts"));
-            output::write_file(&place, |out| Ok(fleet::write(&place, &counts, recording, out)?))?;
+            let mut bytes = Vec::new();
+            fleet::write(&place, &counts, recording, &mut bytes)?;
             shards += 1;
             if fault.unit() * 100.0 < args.duplicates {
-                let again = into.join(format!("host{host}-{window}-again.counts"));
-                std::fs::copy(&place, &again).with_context(|| again.display().to_string())?;
+                deliver(&into.join(format!("host{host}-{window}-again.counts")), &bytes)?;
                 twice += 1;
             }
             if fault.unit() * 100.0 < args.truncated {
-                truncate(&place)?;
+                // A delivery that broke off.
+                bytes.truncate(bytes.len() / 2);
                 cut += 1;
             }
+            deliver(&place, &bytes)?;
             bar.add(1);
         }
     }
@@ -136,10 +138,6 @@ fn rows_of(image: &counts::ImageCounts) -> u64 {
     rows.iter().sum::<usize>() as u64
 }
 
-/// Cuts a file in the middle, as a delivery that broke off.
-fn truncate(path: &Path) -> anyhow::Result<()> {
-    let named = || path.display().to_string();
-    let file = std::fs::OpenOptions::new().write(true).open(path).with_context(named)?;
-    let bytes = file.metadata().with_context(named)?.len();
-    file.set_len(bytes / 2).with_context(named)
+fn deliver(place: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    output::write_file(place, |out| out.write_all(bytes).context("shard"))
 }

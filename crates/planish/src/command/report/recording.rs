@@ -77,7 +77,7 @@ pub struct Shown {
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// Print at most this many lines; 0: all
-    #[arg(long, value_name = "N", default_value_t = LIMIT)]
+    #[arg(long, value_name = "N", default_value_t = LIMIT, allow_negative_numbers = true)]
     pub limit: usize,
     /// Leave out what makes up less than this percentage of the whole, callees included
     #[arg(long, value_name = "PERCENT", value_parser = percent_of_all, default_value_t = PERCENT)]

@@ -30,7 +30,7 @@ pub struct WaitsArgs {
     recording: Recording,
     /// Print at most this many threads, stacks and pairs of stacks (who woke whom), those that waited
     /// longest first; 0: all
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     limit: usize,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -59,7 +59,7 @@ pub struct TimelineArgs {
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = parts)]
     parts: usize,
     /// Print at most this many threads, those that ran most first; 0: all
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     limit: usize,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
