@@ -33,12 +33,12 @@ cxx=$(first_of clang++-22 clang++-23 clang++-21 clang++-20 clang++-19 clang++-18
   exit 0
 }
 fuzz_target=${CARGO_TARGET_DIR:+$CARGO_TARGET_DIR/fuzz}; fuzz_target=${fuzz_target:-fuzz/target}
-# The programs are built beside the tests, whose crates they share.
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}; export CARGO_TARGET_DIR CXX=$cxx
+# A directory of its own: the crates that are libraries for C, too, have the same file names there and in the tests'.
+export CARGO_TARGET_DIR=$fuzz_target CXX=$cxx
 RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh; export RUSTC_WRAPPER
 echo "fuzz: building $(wc -w <<<"$targets") targets"
 "$CARGO" build --quiet --manifest-path fuzz/Cargo.toml $(printf -- '--bin %s ' $targets)
-programs=$CARGO_TARGET_DIR/debug
+programs=$fuzz_target/debug
 
 # One target, in a process of its own.
 fuzz_one() {
