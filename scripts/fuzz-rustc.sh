@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The compiler of scripts/fuzz.sh (RUSTC_WRAPPER): measures coverage in our own crates alone. What others wrote is not
-# what is fuzzed, and measuring it would double the time of the build.
+# The compiler of scripts/fuzz.sh (RUSTC_WRAPPER): measures coverage in our own crates alone, since what others wrote is
+# not what is fuzzed.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 case "${CARGO_MANIFEST_DIR:-} $*" in

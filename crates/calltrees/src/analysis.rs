@@ -3,6 +3,7 @@
 use crate::build_ids::BuildIds;
 use crate::dumped::{Dumps, is_monotonic};
 use crate::error::Error;
+use crate::event::records_switches;
 use crate::files::{Files, Opener};
 use crate::index::{Index, Part};
 use crate::inlining::Asked;
@@ -21,15 +22,10 @@ use crate::workers::{self, Counted, Shared};
 use crate::{Event, Weight};
 use address_spaces::{Clock, KERNEL_PID, Timeline};
 use image::{DebugSearch, ImageAddr};
-use perfdata::{ChainSample, DeferredChains, EventAttr, Input, attr_flag};
+use perfdata::{ChainSample, DeferredChains, Input};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::path::Path;
-
-/// Whether an event brings records of context switches with it.
-fn records_switches(attr: &EventAttr) -> bool {
-    attr.flags & attr_flag::CONTEXT_SWITCH != 0
-}
 
 /// What an analysis needs beside the recording.
 pub struct Options<'o> {
@@ -239,8 +235,7 @@ pub fn read_then<R>(
         Some(loss) => Error::Nothing { path: path.to_owned(), loss },
         None => Error::NoSamples { path: path.to_owned() },
     };
-    let may_have_waits = input.attrs().iter().any(records_switches);
-    if side.samples == 0 && !may_have_waits {
+    if side.samples == 0 && !input.attrs().iter().any(records_switches) {
         return Err(nothing());
     }
     let same_clock = clock == Clock::Time && is_monotonic(input.attrs());

@@ -125,3 +125,8 @@ pub(crate) fn is_page_faults(attr: &EventAttr) -> bool {
 pub(crate) fn is_switches(attr: &EventAttr) -> bool {
     attr.kind == SOFTWARE && attr.config == SWITCHES
 }
+
+/// Whether an event brings records of context switches with it.
+pub(crate) fn records_switches(attr: &EventAttr) -> bool {
+    attr.flags & attr_flag::CONTEXT_SWITCH != 0
+}

@@ -58,18 +58,9 @@ pub fn described(input: &Input, id: String) -> Recording {
         end,
         source: event.map_or_else(String::new, |event| source(event).to_owned()),
         depth: depth(said),
-        period: event.filter(|event| !by_frequency(event)).map(|event| event.period_or_freq),
+        period: event.and_then(period),
         planish: env!("CARGO_PKG_VERSION").to_owned(),
         ..Recording::default()
-    }
-    .with_known_period()
-}
-
-impl Recording {
-    /// A period of 0 says nothing.
-    fn with_known_period(mut self) -> Recording {
-        self.period = self.period.filter(|period| *period > 0);
-        self
     }
 }
 
@@ -90,8 +81,10 @@ fn sampling(attrs: &[EventAttr]) -> Option<&EventAttr> {
     attrs.iter().find(|attr| attr.has_branch_stack()).or_else(|| real.next())
 }
 
-fn by_frequency(attr: &EventAttr) -> bool {
-    attr.flags & perfdata::attr_flag::FREQ != 0
+/// Events for each sample, where the recorder did not choose them as it went.
+fn period(attr: &EventAttr) -> Option<u64> {
+    let is_fixed = attr.flags & perfdata::attr_flag::FREQ == 0;
+    Some(attr.period_or_freq).filter(|period| is_fixed && *period > 0)
 }
 
 /// The word for what a sample of the event is, see `docs/reference/counts-format.md`.

@@ -37,8 +37,8 @@ pub struct Recording {
     pub begin: Option<u64>,
     /// When it ended.
     pub end: Option<u64>,
-    /// What a sample is: `hardware-branches`, `software-branches`, `spe`, `clock`, `event` or
-    /// `emulated`.
+    /// What a sample is: `hardware-branches`, `software-branches`, `spe`, `clock`, `event`,
+    /// `emulated` or `simulated`.
     pub source: String,
     /// Entries of a branch stack, at most.
     pub depth: Option<u32>,

@@ -122,7 +122,7 @@ impl Wholeness {
         let mut losses = Vec::new();
         if self.unfinished {
             losses.push(
-                "its recorder was killed: the recording ends with what was on disk by then"
+                "its recorder did not finish: the recording ends with what was on disk by then"
                     .to_owned(),
             );
         }

@@ -313,7 +313,7 @@ fn a_name_that_stands_among_the_records_is_an_events_where_the_recorder_was_kill
     drop(writer);
     let input = perfdata::Input::from_bytes(file.get_ref()).unwrap();
     let losses = input.wholeness().losses();
-    assert!(losses.iter().any(|loss| loss.contains("its recorder was killed")), "{losses:?}");
+    assert!(losses.iter().any(|loss| loss.contains("its recorder did not finish")), "{losses:?}");
     let names: Vec<_> = input.attrs().iter().map(|attr| attr.name.as_deref().unwrap()).collect();
     assert_eq!(names, ["sched:sched_waking", "12345678"]);
 }

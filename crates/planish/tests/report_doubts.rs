@@ -190,7 +190,7 @@ fn a_recording_that_lost_its_end_says_so_and_keeps_the_names_of_its_events() {
     killed[48..56].fill(0);
     std::fs::write(dir.join("perf.data"), killed).unwrap();
     let (_, found, notes) = told(dir, &[]);
-    assert!(names_leaf(&found) && notes.contains("its recorder was killed"), "{notes}");
+    assert!(names_leaf(&found) && notes.contains("its recorder did not finish"), "{notes}");
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use super::{Ended, Interval, Pairing, Switching, ThreadRow, Wakes, Woken};
 use crate::event;
 use perfdata::{
-    ChainSample, CpuMode, EventAttr, Input, OrderOptions, Record, Sample, SampleId, attr_flag,
-    sample_type,
+    ChainSample, CpuMode, EventAttr, Input, OrderOptions, Record, Sample, SampleId, sample_type,
 };
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -22,7 +21,7 @@ pub(crate) fn read(
     wakes: &Wakes,
     keep: &(dyn Fn(&ChainSample<'_>) -> bool + Sync),
 ) -> Result<Option<Switching>, perfdata::Error> {
-    if !input.attrs().iter().any(|attr| attr.flags & attr_flag::CONTEXT_SWITCH != 0) {
+    if !input.attrs().iter().any(event::records_switches) {
         return Ok(None);
     }
     let mut reading = Reading {

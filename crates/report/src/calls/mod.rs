@@ -122,7 +122,8 @@ fn without_modifiers(name: &str) -> &str {
     }
 }
 
-/// The event to tell of: the one that is named, with or without its modifiers, else the one with most samples.
+/// The event to tell of: the one that is named, with or without its modifiers, else the one with
+/// most samples.
 ///
 /// # Errors
 /// Where none has that name, with those that there are.

@@ -38,9 +38,10 @@ impl Store {
             let name = Path::new(recorded).file_name().map(|name| directory.join(name));
             by_id_all(directory, id).into_iter().chain(name)
         });
-        let images = places.filter(|place| place.is_file()).filter_map(|p| Image::open(&p).ok());
+        let mut images =
+            places.filter(|place| place.is_file()).filter_map(|p| Image::open(&p).ok());
         let is_it = |image: &Image| image.build_id().is_some_and(|own| own == id);
-        images.into_iter().find(is_it)
+        images.find(is_it)
     }
 }
 

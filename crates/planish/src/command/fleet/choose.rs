@@ -1,7 +1,7 @@
 //! Which shards of a fleet are added up, with which weights: what `fleet merge` and `fleet profile` have
 //! in common.
 
-use super::look;
+use super::{duration, look, second};
 use crate::cli::Global;
 use crate::output;
 use crate::progress;
@@ -28,7 +28,7 @@ pub struct Choice {
     #[arg(long, value_name = "HALF-LIFE", value_parser = half_life)]
     pub decay: Option<NonZeroU64>,
     /// The time that ages are counted from [default: now]
-    #[arg(long, value_name = "TIME", value_parser = now)]
+    #[arg(long, value_name = "TIME", value_parser = second)]
     pub now: Option<u64>,
     /// Take so many recordings of each host at most, the newest ones
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -60,13 +60,9 @@ fn since(text: &str) -> Result<Since, &'static str> {
     read.ok_or("expected a time like 2026-11-26T17:40:00, or an age like 7d")
 }
 
-fn now(text: &str) -> Result<u64, &'static str> {
-    time::second(text).ok_or("expected a time like 2026-11-26T17:40:00, or seconds since 1970")
-}
-
 fn half_life(text: &str) -> Result<NonZeroU64, &'static str> {
-    let read = time::seconds(text).and_then(NonZeroU64::new);
-    read.ok_or("expected seconds, or a number with s, m, h, d or w, such as 7d")
+    // A duration is none of no seconds.
+    duration(text).map(|seconds| NonZeroU64::new(seconds).unwrap_or(NonZeroU64::MIN))
 }
 
 /// Adds up the shards that the inputs name, into a file or a stream.

@@ -51,6 +51,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
 }
 
+/// A time, as an option states it: seconds since 1970.
+fn second(text: &str) -> Result<u64, &'static str> {
+    let read = fleet::time::second(text);
+    read.ok_or("expected a time like 2026-11-26T17:40:00, or seconds since 1970")
+}
+
 /// Seconds, as an option states them.
 fn duration(text: &str) -> Result<u64, &'static str> {
     let read = fleet::time::seconds(text).filter(|seconds| *seconds > 0);

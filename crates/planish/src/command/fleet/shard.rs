@@ -1,11 +1,12 @@
 //! `planish fleet shard`: the counts of one recording, with what it says of itself.
 
+use super::second;
 use crate::cli::{FINE, Format, Global};
 use crate::command::aggregate::print_ledger;
 use crate::command::inputs::{self, Selection};
 use crate::output::{self, print_json};
 use anyhow::{Context, bail};
-use fleet::{Recording, origin, time};
+use fleet::{Recording, origin};
 use perfdata::Input;
 use std::path::{Path, PathBuf};
 
@@ -49,10 +50,6 @@ pub struct Args {
     /// How to print what was written; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-}
-
-fn second(text: &str) -> Result<u64, &'static str> {
-    time::second(text).ok_or("expected a time like 2026-11-26T17:40:00, or seconds since 1970")
 }
 
 /// Runs the tool.

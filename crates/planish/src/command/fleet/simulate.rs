@@ -1,6 +1,6 @@
 //! `planish fleet simulate`: shards as a fleet would deliver them, out of real counts.
 
-use super::duration;
+use super::{duration, second};
 use crate::cli::{FINE, Format, Global};
 use crate::command::percent::percent_of_all;
 use crate::output::{self, print_json};
@@ -8,7 +8,6 @@ use crate::progress;
 use anyhow::{Context as _, bail};
 use counts::{Counts, artefact};
 use fleet::simulate::{Fleet, shard};
-use fleet::time;
 use random::Random;
 use std::path::{Path, PathBuf};
 
@@ -53,10 +52,6 @@ pub struct Args {
     /// How to print what was written; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-}
-
-fn second(text: &str) -> Result<u64, &'static str> {
-    time::second(text).ok_or("expected a time like 2026-11-26T17:40:00, or seconds since 1970")
 }
 
 fn skew(text: &str) -> Result<f64, &'static str> {
