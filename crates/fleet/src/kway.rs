@@ -1,59 +1,22 @@
-//! How are the rows of many sorted files added up? A merge of all of them at once: image by image,
-//! and within an image key by key.
+//! How are the rows of many sorted files added up? By [trees](crate::tree) on as many threads as there are
+//! to use, each over some of the files, and a last one over these.
 //!
 //! Input: rows of each source in order. Output: one row for each key, in order, with the sum of the
-//! weighted counts; keys without a count fall away. Invariant: a source has one row in memory beside
-//! those of its batch. Cost: rows × log of the sources.
+//! weighted counts; keys without a count fall away. Sums do not depend on how the files are divided.
 
+use crate::Error;
 use crate::digest::{Begun, Partition};
-use crate::{Error, Weight};
-use counts::artefact::row::{ImageKey, LIMIT, Row, RowKey};
-use counts::artefact::rows::Rows;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-use std::path::PathBuf;
+use crate::tree::{self, Heard, Source, Stream};
+use counts::artefact::row::{ImageKey, Row};
+use counts::artefact::rows::Block;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// Rows of a source after which is told how far it is.
-const TELL_ROWS: u64 = 1 << 14;
-
-/// One file.
-pub(crate) struct Source {
-    pub(crate) path: PathBuf,
-    pub(crate) rows: Rows,
-    pub(crate) weight: Weight,
-    /// Bytes of the file for each [`TELL_ROWS`] rows; 0 where nothing is told.
-    pub(crate) told_bytes: u64,
-    /// The row that is looked at.
-    row: Option<Row>,
-    read: u64,
-}
-
-impl Source {
-    /// A file with so many bytes and rows; its bytes are told of as they are read, if they are any.
-    pub(crate) fn new(
-        path: PathBuf,
-        rows: Rows,
-        weight: Weight,
-        bytes: u64,
-        stated: u64,
-    ) -> Source {
-        let told = u128::from(bytes) * u128::from(TELL_ROWS) / u128::from(stated.max(1));
-        let told_bytes = u64::try_from(told).unwrap_or(u64::MAX).min(bytes);
-        Source { path, rows, weight, told_bytes, row: None, read: 0 }
-    }
-
-    fn step(&mut self, tell: &dyn Fn(u64)) -> Result<Option<Row>, Error> {
-        let next = self.rows.next_row();
-        self.row = next.map_err(|source| Error::of_shard(&self.path, source))?;
-        self.read += 1;
-        if self.read.is_multiple_of(TELL_ROWS) {
-            tell(self.told_bytes);
-        }
-        Ok(self.row)
-    }
-}
+/// Blocks that wait between two threads.
+const WAITING: usize = 4;
+/// Files that a thread has at least, if there are several threads.
+const LEAST_FILES: usize = 2;
 
 /// What of the rows is kept.
 #[derive(Clone, Copy)]
@@ -64,100 +27,109 @@ pub(crate) struct Kept {
     pub(crate) partition: Option<Partition>,
 }
 
-/// Adds up all rows and hands out the sums; the rows read.
+/// What was read.
+struct Told<'t> {
+    rows: AtomicU64,
+    tell: &'t (dyn Fn(u64) + Sync),
+}
+
+impl Heard for Told<'_> {
+    fn read(&self, rows: u64, bytes: u64) {
+        // A sum that is looked at when all threads have ended.
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        if bytes > 0 {
+            (self.tell)(bytes);
+        }
+    }
+}
+
+/// Adds up all rows on so many threads beside this one and hands out the sums; the rows read.
 pub(crate) fn merge(
-    mut sources: Vec<Source>,
+    sources: Vec<Source>,
     kept: Kept,
-    tell: &dyn Fn(u64),
-    mut emit: impl FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>,
+    threads: usize,
+    tell: &(dyn Fn(u64) + Sync),
+    emit: impl FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>,
 ) -> Result<u64, Error> {
-    let mut images: BinaryHeap<Reverse<(Arc<ImageKey>, usize)>> = BinaryHeap::new();
-    for (at, source) in sources.iter_mut().enumerate() {
-        if source.step(tell)?.is_some() {
-            images.push(Reverse((Arc::clone(source.rows.image()), at)));
+    let heard = Told { rows: AtomicU64::new(0), tell };
+    let file = |source: Source| {
+        Stream::File(Box::new(if kept.halves { source } else { source.without_halves() }))
+    };
+    let mut files: Vec<Stream> = sources.into_iter().map(file).collect();
+    let threads = threads.min(files.len() / LEAST_FILES);
+    if threads < 2 {
+        add_up(files, kept, &heard, emit)?;
+        return Ok(heard.rows.into_inner());
+    }
+    std::thread::scope(|scope| {
+        let mut streams = Vec::new();
+        for left in (1..=threads).rev() {
+            let own = files.split_off(files.len() - files.len() / left);
+            let (send, receive) = sync_channel(WAITING);
+            let heard = &heard;
+            scope.spawn(move || hand_over(own, heard, &send));
+            streams.push(Stream::Thread(receive));
+        }
+        add_up(streams, kept, &heard, emit)
+    })?;
+    Ok(heard.rows.into_inner())
+}
+
+/// Merges files for another thread, until there are no more rows or nobody wants them.
+fn hand_over(files: Vec<Stream>, heard: &dyn Heard, to: &SyncSender<Result<Block, Error>>) {
+    let Some(mut stream) = Stream::over(files) else { return };
+    loop {
+        let next = stream.next(Vec::new(), heard).transpose();
+        let Some(next) = next else { return };
+        let is_last = next.is_err();
+        if to.send(next).is_err() || is_last {
+            return;
         }
     }
-    while let Some(Reverse((image, first))) = images.pop() {
-        let mut of_image = vec![first];
-        while let Some(top) = images.peek_mut() {
-            if top.0.0 != image {
-                break;
-            }
-            of_image.push(PeekMut::pop(top).0.1);
-        }
-        let mut sum =
-            Sum { image: &image, begun: Begun::of(&image), kept, emit: &mut emit, row: None };
-        let mut keys: BinaryHeap<Reverse<(RowKey, usize)>> = BinaryHeap::new();
-        for at in of_image {
-            if let Some(row) = sources.get(at).and_then(|source| source.row) {
-                keys.push(Reverse((row.key, at)));
-            }
-        }
-        while let Some(mut top) = keys.peek_mut() {
-            let at = top.0.1;
-            let Some(source) = sources.get_mut(at) else { break };
-            if let Some(row) = source.row {
-                sum.add(row, source)?;
-            }
-            let next = source.step(tell)?;
-            let own = source.rows.image();
-            match next {
-                Some(row) if Arc::ptr_eq(own, &image) || **own == *image => {
-                    *top = Reverse((row.key, at));
-                }
-                Some(_) => {
-                    PeekMut::pop(top);
-                    images.push(Reverse((Arc::clone(own), at)));
-                }
-                None => drop(PeekMut::pop(top)),
-            }
-        }
-        sum.end()?;
+}
+
+/// Merges streams and hands out the sums.
+fn add_up(
+    streams: Vec<Stream>,
+    kept: Kept,
+    heard: &dyn Heard,
+    emit: impl FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let Some(mut stream) = Stream::over(streams) else { return Ok(()) };
+    let image = Arc::default();
+    let mut sum = Sum { begun: Begun::of(&image), image, kept, emit, row: None };
+    let mut spare = Vec::new();
+    while let Some(block) = stream.next(spare, heard)? {
+        sum.add(&block)?;
+        spare = block.rows;
     }
-    // The step that found the end of each is none of a row.
-    Ok(sources.iter().map(|source| source.read - 1).sum())
+    sum.end()
 }
 
 /// The sum of the rows of one key.
-struct Sum<'m, E> {
-    image: &'m Arc<ImageKey>,
+struct Sum<E> {
+    image: Arc<ImageKey>,
     begun: Begun,
     kept: Kept,
-    emit: &'m mut E,
+    emit: E,
     row: Option<Row>,
 }
 
-impl<E: FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>> Sum<'_, E> {
-    fn add(&mut self, row: Row, source: &Source) -> Result<(), Error> {
-        if row.key.kind.is_first_half() && !self.kept.halves {
-            return Ok(());
+impl<E: FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>> Sum<E> {
+    fn add(&mut self, block: &Block) -> Result<(), Error> {
+        if !Arc::ptr_eq(&self.image, &block.image) && *self.image != *block.image {
+            self.end()?;
+            self.begun = Begun::of(&block.image);
+            self.image = Arc::clone(&block.image);
         }
-        let place = |key: &RowKey, image: &ImageKey| {
-            let address = key.first.or(key.second).unwrap_or_default();
-            format!("{} {:#x} ({})", image.path, address.0, key.kind.name())
-        };
-        let weighted = |count: u128| {
-            if source.weight == Weight::ONE { Some(count) } else { source.weight.of(count) }
-        };
-        let both = weighted(row.count).zip(weighted(row.mispredicted));
-        let Some((count, mispredicted)) = both else {
-            let place = format!("{} of {}", place(&row.key, self.image), source.path.display());
-            return Err(Error::Overflow { place });
-        };
-        match &mut self.row {
-            Some(sum) if sum.key == row.key => {
-                // Below 10^38 each, or far below with a weight.
-                sum.count = sum.count.saturating_add(count);
-                sum.mispredicted = sum.mispredicted.saturating_add(mispredicted);
+        for row in &block.rows {
+            match &mut self.row {
+                Some(sum) if sum.key == row.key => tree::add(sum, row, &self.image)?,
+                _ => {
+                    self.end()?;
+                    self.row = Some(*row);
+                }
             }
-            _ => {
-                self.end()?;
-                self.row = Some(Row { key: row.key, count, mispredicted });
-            }
-        }
-        // No more is mispredicted than counted.
-        if self.row.is_some_and(|sum| sum.count >= LIMIT) {
-            return Err(Error::Overflow { place: place(&row.key, self.image) });
         }
         Ok(())
     }
@@ -169,6 +141,6 @@ impl<E: FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>> Sum<'_, E> {
             .kept
             .partition
             .is_none_or(|asked| self.begun.part(&row.key, asked.of) == asked.part);
-        if is_kept { (self.emit)(self.image, row) } else { Ok(()) }
+        if is_kept { (self.emit)(&self.image, row) } else { Ok(()) }
     }
 }

@@ -2,9 +2,10 @@
 //! as fit are merged into files for a while, and those again. Sums do not depend on the order, so
 //! that the result is the same.
 
-use crate::kway::{self, Kept, Source};
+use crate::kway::{self, Kept};
 use crate::plan::{Chosen, Options, Plan};
 use crate::recording::KEY;
+use crate::tree::Source;
 use crate::{Error, Weight};
 use beside::scratch::Scratch;
 use counts::Ledger;
@@ -81,11 +82,15 @@ pub fn merge(
     options: &Options,
     path: &Path,
     out: impl Write + Send,
-    tell: &dyn Fn(u64),
+    tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Merged, Error> {
     let budget = options.memory.saturating_sub(GROUP_BYTES + BASE_BYTES);
     let kept = Kept { halves: plan.description.halves, partition: options.partition };
     let mut parts: Vec<Part<'_>> = plan.chosen.iter().map(|chosen| Part::Shard(*chosen)).collect();
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        asked => asked,
+    };
     let mut scratch: Option<Scratch> = None;
     let mut done = Merged { rows_read: 0, rows_written: 0, intermediate: 0 };
     loop {
@@ -101,7 +106,7 @@ pub fn merge(
                 for group in groups {
                     let name = folder.path().join(format!("{}.counts", done.intermediate));
                     done.intermediate += 1;
-                    done.rows_read += made(&group, plan, kept, &name, tell)?;
+                    done.rows_read += made(&group, plan, kept, threads, &name, tell)?;
                     for part in &group {
                         if let Part::Made(path, _) = part {
                             std::fs::remove_file(path)?;
@@ -115,7 +120,8 @@ pub fn merge(
         };
         let more = vec![(KEY.to_owned(), plan.description.text())];
         let mut writer = Writer::new(path, out, plan.form, &plan.ledger, more)?;
-        let (read, shards) = add_up(&last, kept, tell, |image, row| Ok(writer.push(image, row)?))?;
+        let (read, shards) =
+            add_up(&last, kept, threads, tell, |image, row| Ok(writer.push(image, row)?))?;
         done.rows_read += if shards { read } else { 0 };
         done.rows_written = writer.finish()?;
         return Ok(done);
@@ -127,13 +133,15 @@ fn made(
     group: &[Part<'_>],
     plan: &Plan<'_>,
     kept: Kept,
+    threads: usize,
     path: &Path,
-    tell: &dyn Fn(u64),
+    tell: &(dyn Fn(u64) + Sync),
 ) -> Result<u64, Error> {
     let mut rows = 0;
     beside::named::write(path, |out| {
         let mut writer = Writer::new(path, out, plan.form, &Ledger::default(), Vec::new())?;
-        let (read, shards) = add_up(group, kept, tell, |image, row| Ok(writer.push(image, row)?))?;
+        let (read, shards) =
+            add_up(group, kept, threads, tell, |image, row| Ok(writer.push(image, row)?))?;
         rows = if shards { read } else { 0 };
         writer.finish()?;
         Ok::<_, Error>(())
@@ -145,12 +153,13 @@ fn made(
 fn add_up(
     group: &[Part<'_>],
     kept: Kept,
-    tell: &dyn Fn(u64),
+    threads: usize,
+    tell: &(dyn Fn(u64) + Sync),
     emit: impl FnMut(&std::sync::Arc<artefact::row::ImageKey>, artefact::row::Row) -> Result<(), Error>,
 ) -> Result<(u64, bool), Error> {
     let shards = matches!(group.first(), Some(Part::Shard(_)));
     let sources = group.iter().map(Part::source).collect::<Result<Vec<_>, _>>()?;
-    Ok((kway::merge(sources, kept, tell, emit)?, shards))
+    Ok((kway::merge(sources, kept, threads, tell, emit)?, shards))
 }
 
 /// Divides files into groups that fit into memory, in their order; one group where all fit.

@@ -19,6 +19,7 @@ pub mod recording;
 mod shard;
 pub mod simulate;
 pub mod time;
+mod tree;
 pub mod weight;
 
 pub use digest::{Partition, part_of};

@@ -33,6 +33,8 @@ pub struct Options {
     pub partition: Option<Partition>,
     /// Memory that may be used, in bytes.
     pub memory: u64,
+    /// Threads that read shards; 0: as many as the machine has processors.
+    pub threads: usize,
 }
 
 /// Why a shard that could be read is not merged.

@@ -82,10 +82,10 @@ impl Shard {
 /// # Errors
 /// Where there is one.
 pub fn check(shard: &Shard) -> Result<(), Error> {
-    let mut rows = shard.rows()?;
+    let (mut rows, mut spare) = (shard.rows()?, Vec::new());
     loop {
-        match rows.next_row() {
-            Ok(Some(_)) => {}
+        match rows.next_block(spare) {
+            Ok(Some(block)) => spare = block.rows,
             Ok(None) => return Ok(()),
             Err(source) => return Err(Error::of_shard(&shard.path, source)),
         }

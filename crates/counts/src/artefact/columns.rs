@@ -1,11 +1,8 @@
 //! What do the next rows of a row group hold? Its columns, read side by side some rows at a time,
 //! so that a group of many rows is never in memory as a whole.
 
+use super::pages::{Cells, Numbers, TextRun, Texts};
 use image::ImageAddr;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{
-    ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
-};
 use parquet::errors::ParquetError;
 use parquet::file::reader::RowGroupReader;
 
@@ -16,32 +13,44 @@ const ARCHITECTURE_COLUMN: usize = 9;
 
 /// The columns of a row group.
 pub(super) struct Columns {
-    ids: Text,
-    paths: Text,
-    kinds: Text,
-    firsts: Address,
-    seconds: Address,
-    sums: Sum,
-    missed: Sum,
+    ids: Texts,
+    paths: Texts,
+    kinds: Texts,
+    firsts: Numbers<u64>,
+    seconds: Numbers<u64>,
+    sums: Numbers<u128>,
+    missed: Numbers<u128>,
     /// Before and after; absent in files without paths.
-    ends: Option<(Address, Address)>,
+    ends: Option<(Numbers<u64>, Numbers<u64>)>,
     /// Absent in files without architectures.
-    architectures: Option<Text>,
+    architectures: Option<Texts>,
 }
 
 /// Some rows, column by column; all of one length.
+#[derive(Default)]
 pub(super) struct Rows {
-    pub(super) ids: Vec<ByteArray>,
-    pub(super) paths: Vec<ByteArray>,
-    pub(super) kinds: Vec<ByteArray>,
-    pub(super) firsts: Vec<Option<ImageAddr>>,
-    pub(super) seconds: Vec<Option<ImageAddr>>,
-    pub(super) sums: Vec<u128>,
-    pub(super) missed: Vec<u128>,
-    pub(super) befores: Vec<Option<ImageAddr>>,
-    pub(super) afters: Vec<Option<ImageAddr>>,
-    /// As many as rows, or none in files without architectures.
-    pub(super) architectures: Vec<ByteArray>,
+    ids: Vec<TextRun>,
+    paths: Vec<TextRun>,
+    kinds: Vec<TextRun>,
+    /// Empty in files without architectures.
+    architectures: Vec<TextRun>,
+    firsts: Cells<u64>,
+    seconds: Cells<u64>,
+    befores: Cells<u64>,
+    afters: Cells<u64>,
+    pub(super) sums: Cells<u128>,
+    pub(super) missed: Cells<u128>,
+}
+
+/// Rows that have all texts in common.
+pub(super) struct Segment<'r> {
+    pub(super) id: &'r [u8],
+    pub(super) path: &'r [u8],
+    pub(super) kind: &'r [u8],
+    /// Absent in files without architectures.
+    pub(super) architecture: Option<&'r [u8]>,
+    /// The first row, and the one behind the last.
+    pub(super) rows: std::ops::Range<usize>,
 }
 
 impl Columns {
@@ -52,125 +61,125 @@ impl Columns {
     pub(super) fn of(group: &dyn RowGroupReader) -> Result<Columns, ParquetError> {
         let with_paths = group.num_columns() > FIRST_PATH_COLUMN;
         let with_architectures = group.num_columns() > ARCHITECTURE_COLUMN;
-        let machine = || Text::of(group, ARCHITECTURE_COLUMN);
-        let end = |column| Address::of(group, FIRST_PATH_COLUMN + column);
+        let machine = || Texts::of(group, ARCHITECTURE_COLUMN);
+        let end = |column| Numbers::of(group, FIRST_PATH_COLUMN + column, true);
         Ok(Columns {
-            ids: Text::of(group, 0)?,
-            paths: Text::of(group, 1)?,
-            kinds: Text::of(group, 2)?,
-            firsts: Address::of(group, 3)?,
-            seconds: Address::of(group, 4)?,
-            sums: Sum::of(group, 5)?,
-            missed: Sum::of(group, 6)?,
+            ids: Texts::of(group, 0)?,
+            paths: Texts::of(group, 1)?,
+            kinds: Texts::of(group, 2)?,
+            firsts: Numbers::of(group, 3, true)?,
+            seconds: Numbers::of(group, 4, true)?,
+            sums: Numbers::of(group, 5, false)?,
+            missed: Numbers::of(group, 6, false)?,
             ends: if with_paths { Some((end(0)?, end(1)?)) } else { None },
             architectures: if with_architectures { Some(machine()?) } else { None },
         })
     }
 
-    /// The next `rows` rows, or the lengths of the columns where some hold fewer.
+    /// Reads the next `rows` rows into `found`, or says the lengths of the columns where some hold
+    /// fewer.
     ///
     /// # Errors
     /// Where the pages cannot be read.
-    pub(super) fn next(&mut self, rows: usize) -> Result<Result<Rows, Vec<usize>>, ParquetError> {
-        let (befores, afters) = match &mut self.ends {
-            Some((before, after)) => (before.next(rows)?, after.next(rows)?),
-            None => (vec![None; rows], vec![None; rows]),
-        };
-        let architectures = match &mut self.architectures {
-            Some(column) => column.next(rows)?,
-            None => Vec::new(),
-        };
-        let machines = if self.architectures.is_some() { architectures.len() } else { rows };
-        let found = Rows {
-            ids: self.ids.next(rows)?,
-            paths: self.paths.next(rows)?,
-            kinds: self.kinds.next(rows)?,
-            firsts: self.firsts.next(rows)?,
-            seconds: self.seconds.next(rows)?,
-            sums: self.sums.next(rows)?,
-            missed: self.missed.next(rows)?,
+    pub(super) fn next(
+        &mut self,
+        rows: usize,
+        found: &mut Rows,
+    ) -> Result<Result<(), Vec<usize>>, ParquetError> {
+        let Rows {
+            ids,
+            paths,
+            kinds,
+            architectures,
+            firsts,
+            seconds,
             befores,
             afters,
-            architectures,
-        };
-        let lengths = [
-            found.ids.len(),
-            found.paths.len(),
-            found.kinds.len(),
-            found.firsts.len(),
-            found.seconds.len(),
-            found.sums.len(),
-            found.missed.len(),
-            found.befores.len(),
-            found.afters.len(),
-            machines,
-        ];
-        Ok(if lengths.iter().all(|&n| n == rows) { Ok(found) } else { Err(lengths.to_vec()) })
+            sums,
+            missed,
+        } = found;
+        let of = |runs: &[TextRun]| runs.iter().map(|(_, count)| count).sum();
+        self.ids.next(rows, ids)?;
+        self.paths.next(rows, paths)?;
+        self.kinds.next(rows, kinds)?;
+        self.firsts.next(rows, firsts)?;
+        self.seconds.next(rows, seconds)?;
+        self.sums.next(rows, sums)?;
+        self.missed.next(rows, missed)?;
+        let mut lengths =
+            vec![of(ids), of(paths), of(kinds), firsts.values.len(), seconds.values.len()];
+        lengths.extend([sums.values.len(), missed.values.len()]);
+        match &mut self.ends {
+            Some((before, after)) => {
+                before.next(rows, befores)?;
+                after.next(rows, afters)?;
+                lengths.extend([befores.values.len(), afters.values.len()]);
+            }
+            None => (befores.is_empty, afters.is_empty) = (true, true),
+        }
+        match &mut self.architectures {
+            Some(column) => {
+                column.next(rows, architectures)?;
+                lengths.push(of(architectures));
+            }
+            None => architectures.clear(),
+        }
+        Ok(if lengths.iter().all(|&length| length == rows) { Ok(()) } else { Err(lengths) })
     }
 }
 
-fn wrong_type(column: usize) -> ParquetError {
-    ParquetError::General(format!("column {column} is of another type than the counts schema has"))
-}
-
-/// A column of strings.
-struct Text(ColumnReaderImpl<ByteArrayType>);
-
-impl Text {
-    fn of(group: &dyn RowGroupReader, column: usize) -> Result<Text, ParquetError> {
-        match group.get_column_reader(column)? {
-            ColumnReader::ByteArrayColumnReader(reader) => Ok(Text(reader)),
-            _ => Err(wrong_type(column)),
+impl Rows {
+    /// Hands out the rows in their order, as many at once as have all texts in common.
+    ///
+    /// # Errors
+    /// The first that `take` has.
+    pub(super) fn segments<E>(
+        &self,
+        mut take: impl FnMut(Segment<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut texts =
+            [&self.ids, &self.paths, &self.kinds, &self.architectures].map(|runs| runs.iter());
+        let mut now: [(&[u8], usize); 4] = Default::default();
+        let with_architectures = !self.architectures.is_empty();
+        let mut row = 0;
+        loop {
+            for ((text, left), runs) in now.iter_mut().zip(&mut texts) {
+                while *left == 0 {
+                    let Some((next, count)) = runs.next() else { break };
+                    (*text, *left) = (next, *count);
+                }
+            }
+            let [(id, ids), (path, paths), (kind, kinds), (machine, machines)] = now;
+            let machines = if with_architectures { machines } else { usize::MAX };
+            let rows = ids.min(paths).min(kinds).min(machines);
+            if rows == 0 {
+                return Ok(());
+            }
+            let architecture = with_architectures.then_some(machine);
+            take(Segment { id, path, kind, architecture, rows: row..row + rows })?;
+            row += rows;
+            for (_, left) in &mut now {
+                *left = left.saturating_sub(rows);
+            }
         }
     }
 
-    fn next(&mut self, rows: usize) -> Result<Vec<ByteArray>, ParquetError> {
-        let mut values = Vec::new();
-        self.0.read_records(rows, None, None, &mut values)?;
-        Ok(values)
+    /// The address in each column of addresses: first, second, before and after.
+    pub(super) fn ends(&self) -> [Ends<'_>; 4] {
+        [&self.firsts, &self.seconds, &self.befores, &self.afters].map(Ends)
     }
 }
 
-/// A column of sums of 128 bits.
-struct Sum {
-    column: usize,
-    reader: ColumnReaderImpl<FixedLenByteArrayType>,
-}
+/// A column of addresses.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<'r>(&'r Cells<u64>);
 
-impl Sum {
-    fn of(group: &dyn RowGroupReader, column: usize) -> Result<Sum, ParquetError> {
-        match group.get_column_reader(column)? {
-            ColumnReader::FixedLenByteArrayColumnReader(reader) => Ok(Sum { column, reader }),
-            _ => Err(wrong_type(column)),
+impl Ends<'_> {
+    /// The address in a row, if it has one.
+    pub(super) fn at(self, row: usize) -> Option<ImageAddr> {
+        if self.0.is_empty || self.0.present.get(row) == Some(&false) {
+            return None;
         }
-    }
-
-    fn next(&mut self, rows: usize) -> Result<Vec<u128>, ParquetError> {
-        let mut values: Vec<FixedLenByteArray> = Vec::new();
-        self.reader.read_records(rows, None, None, &mut values)?;
-        let wide = |v: &FixedLenByteArray| <[u8; 16]>::try_from(v.data()).map(u128::from_be_bytes);
-        values.iter().map(|v| wide(v).map_err(|_| wrong_type(self.column))).collect()
-    }
-}
-
-/// A column of addresses, some absent.
-struct Address(ColumnReaderImpl<Int64Type>);
-
-impl Address {
-    fn of(group: &dyn RowGroupReader, column: usize) -> Result<Address, ParquetError> {
-        match group.get_column_reader(column)? {
-            ColumnReader::Int64ColumnReader(reader) => Ok(Address(reader)),
-            _ => Err(wrong_type(column)),
-        }
-    }
-
-    fn next(&mut self, rows: usize) -> Result<Vec<Option<ImageAddr>>, ParquetError> {
-        let (mut values, mut levels) = (Vec::new(), Vec::new());
-        self.0.read_records(rows, Some(&mut levels), None, &mut values)?;
-        let mut values = values.into_iter();
-        Ok(levels
-            .iter()
-            .map(|&l| if l == 0 { None } else { values.next().map(|v| ImageAddr(v as u64)) })
-            .collect())
+        self.0.values.get(row).copied().map(ImageAddr)
     }
 }

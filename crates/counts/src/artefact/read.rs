@@ -1,6 +1,6 @@
 //! Reads a counts artefact, damaged ones included.
 
-use super::columns::{Columns, Rows};
+use super::columns::{Columns, Rows, Segment};
 use super::malformed;
 use super::open::{open, quietly};
 use crate::error::Error;
@@ -50,44 +50,47 @@ fn read_group(
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
     let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
     let mut columns = Columns::of(group).map_err(fault)?;
+    let mut batch = Rows::default();
     let mut first = 0;
     while first < rows {
         let wanted = BATCH_ROWS.min(rows - first);
-        let batch = columns.next(wanted).map_err(fault)?.map_err(|found| {
+        columns.next(wanted, &mut batch).map_err(fault)?.map_err(|found| {
             let place = format!("row group {}, from row {first}", number + 1);
             malformed(path, &place, &format!("{wanted} rows in each column"), &format!("{found:?}"))
         })?;
-        read_rows(&batch, images).map_err(|(row, expected)| {
-            let place = format!("row group {}, row {}", number + 1, first + row);
-            malformed(path, &place, expected, "another row")
-        })?;
+        batch.segments(|segment| read_rows(&batch, segment, images)).map_err(
+            |(row, expected)| {
+                let place = format!("row group {}, row {}", number + 1, first + row);
+                malformed(path, &place, expected, "another row")
+            },
+        )?;
         first += wanted;
     }
     Ok(())
 }
 
-/// Adds rows to their images; else the number of the row that is none, from 0, and what belongs
+/// Adds rows to their image; else the number of the row that is none, from 0, and what belongs
 /// there.
-fn read_rows(batch: &Rows, images: &mut Images) -> Result<(), (usize, &'static str)> {
-    let places =
-        batch.firsts.iter().zip(&batch.seconds).zip(batch.befores.iter().zip(&batch.afters));
-    let cells = batch.kinds.iter().zip(places).zip(batch.sums.iter().zip(&batch.missed));
-    let machines = batch.architectures.iter().map(|machine| machine.data());
-    let machines = machines.chain(std::iter::repeat(&[][..]));
-    let names = batch.ids.iter().zip(&batch.paths).zip(machines);
-    let mut current: Option<([&[u8]; 3], usize)> = None;
-    for (row, (((kind, ((first, second), (before, after))), (sum, miss)), ((id, name), machine))) in
-        cells.zip(names).enumerate()
-    {
-        let own = [id.data(), name.data(), machine];
-        let at = match current {
-            Some((last, at)) if last == own => at,
-            _ => images.place(own).map_err(|expected| (row, expected))?,
+fn read_rows(
+    batch: &Rows,
+    segment: Segment<'_>,
+    images: &mut Images,
+) -> Result<(), (usize, &'static str)> {
+    let machine = segment.architecture.unwrap_or_default();
+    let place = images.place([segment.id, segment.path, machine]);
+    let at = place.map_err(|expected| (segment.rows.start, expected))?;
+    let Some(image) = images.list.get_mut(at) else { return Ok(()) };
+    let [firsts, seconds, befores, afters] = batch.ends();
+    for row in segment.rows {
+        let ends = Ends {
+            first: firsts.at(row),
+            second: seconds.at(row),
+            before: befores.at(row),
+            after: afters.at(row),
         };
-        current = Some((own, at));
-        let Some(image) = images.list.get_mut(at) else { continue };
-        let ends = Ends { first: *first, second: *second, before: *before, after: *after };
-        add_row(image, kind.data(), ends, *sum, *miss).map_err(|expected| (row, expected))?;
+        let counted = batch.sums.values.get(row).zip(batch.missed.values.get(row));
+        let Some((&sum, &miss)) = counted else { return Err((row, "a row in each column")) };
+        add_row(image, segment.kind, ends, sum, miss).map_err(|expected| (row, expected))?;
     }
     Ok(())
 }

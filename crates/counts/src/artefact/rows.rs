@@ -1,19 +1,18 @@
 //! What are the rows of a counts artefact, one after the other? Read lazily, some rows of one row
 //! group at a time, so that a file of any length takes the memory of a few pages.
 //!
-//! Input: the file. Output: its rows in their order, each checked: the kind has its addresses,
-//! counts are below 10^38, no more is mispredicted than counted, and the order is that of
-//! [`super::row`]. Cost: linear in the rows; memory [`super::About::held_bytes`] and
+//! Input: the file. Output: its rows in their order, those of an image in blocks, each checked: the
+//! kind has its addresses, counts are below 10^38, no more is mispredicted than counted, and the
+//! order is that of [`super::row`]. Cost: linear in the rows; memory [`super::About::held_bytes`] and
 //! [`BATCH_BYTES`].
 
-use super::columns::{self, Columns};
+use super::columns::{self, Columns, Segment};
 use super::open::{open, quietly};
 use super::read::{MOST_ARCHITECTURE, MOST_NAME};
 use super::row::{ImageKey, Kind, LIMIT, Row, RowKey};
 use super::{About, malformed};
 use crate::error::Error;
 use image::BuildId;
-use parquet::data_type::ByteArray;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -39,6 +38,15 @@ const NAMES: [&str; 10] = [
     "architecture",
 ];
 
+/// Rows of one image that follow one another.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// The image.
+    pub image: Arc<ImageKey>,
+    /// The rows, in order; one at least.
+    pub rows: Vec<Row>,
+}
+
 /// The rows of a file that is open.
 pub struct Rows {
     path: PathBuf,
@@ -49,12 +57,10 @@ pub struct Rows {
     group: Option<(Columns, usize, usize)>,
     /// Row groups begun.
     groups: usize,
-    batch: VecDeque<Row>,
-    /// Where in the batch the image changes: rows before that, and the image from there on.
-    changes: VecDeque<(usize, Arc<ImageKey>)>,
-    /// Rows of the batch that were given out.
-    given: usize,
-    image: Arc<ImageKey>,
+    /// The columns of the rows read last.
+    batch: columns::Rows,
+    /// What of them was not given out.
+    blocks: VecDeque<Block>,
     /// The last row of the batch before, with its image.
     last: Option<(Arc<ImageKey>, RowKey)>,
 }
@@ -78,40 +84,30 @@ impl Rows {
             reader,
             group: None,
             groups: 0,
-            batch: VecDeque::new(),
-            changes: VecDeque::new(),
-            given: 0,
-            image: Arc::default(),
+            batch: columns::Rows::default(),
+            blocks: VecDeque::new(),
             last: None,
         };
         Ok((about, rows))
     }
 
-    /// The next row, and the image that it is of.
+    /// The next rows of an image; none at the end of the file. `spare` is used as room for rows.
     ///
     /// # Errors
-    /// Where the file is damaged, or the row none, or before the last one in order.
-    pub fn next_row(&mut self) -> Result<Option<Row>, Error> {
-        while self.batch.is_empty() {
-            if !self.fill()? {
+    /// Where the file is damaged, or a row none, or before the last one in order.
+    pub fn next_block(&mut self, mut spare: Vec<Row>) -> Result<Option<Block>, Error> {
+        loop {
+            if let Some(block) = self.blocks.pop_front() {
+                return Ok(Some(block));
+            }
+            if !self.fill(&mut spare)? {
                 return Ok(None);
             }
         }
-        if let Some((_, image)) = self.changes.front().filter(|(at, _)| *at == self.given) {
-            self.image = Arc::clone(image);
-            self.changes.pop_front();
-        }
-        self.given += 1;
-        Ok(self.batch.pop_front())
-    }
-
-    /// The image of the row given last.
-    pub fn image(&self) -> &Arc<ImageKey> {
-        &self.image
     }
 
     /// Reads the next batch; false at the end of the file.
-    fn fill(&mut self) -> Result<bool, Error> {
+    fn fill(&mut self, spare: &mut Vec<Row>) -> Result<bool, Error> {
         let path = self.path.clone();
         let fault = |source| Error::Parquet { path: path.clone(), source };
         let Some((columns, left, done)) = &mut self.group else {
@@ -136,8 +132,9 @@ impl Rows {
         let wanted = BATCH_ROWS.min(*left);
         let number = self.groups;
         let first = *done;
-        let read = AssertUnwindSafe(|| columns.next(wanted).map_err(fault));
-        let batch = quietly(&path, read)?.map_err(|found| {
+        let batch = &mut self.batch;
+        let read = AssertUnwindSafe(|| columns.next(wanted, batch).map_err(fault));
+        quietly(&path, read)?.map_err(|found| {
             let place = format!("row group {number}, from row {first}");
             malformed(
                 &path,
@@ -147,77 +144,107 @@ impl Rows {
             )
         })?;
         (*left, *done) = (*left - wanted, first + wanted);
-        self.given = 0;
-        self.changes.clear();
-        for index in 0..wanted {
-            self.take(&batch, index).map_err(|expected| {
-                let place = format!("row group {number}, row {}", first + index);
-                malformed(&path, &place, expected, "another row")
-            })?;
-        }
+        spare.clear();
+        let mut taker = Taker {
+            architecture: &self.architecture,
+            batch: &self.batch,
+            blocks: &mut self.blocks,
+            last: self.last.take(),
+            spare: std::mem::take(spare),
+        };
+        let taken = self.batch.segments(|segment| taker.take(segment));
+        self.last = taker.last;
+        taken.map_err(|(row, expected)| {
+            let place = format!("row group {number}, row {}", first + row);
+            malformed(&path, &place, expected, "another row")
+        })?;
         Ok(true)
-    }
-
-    /// Takes a row of the batch; else what belongs there.
-    fn take(&mut self, batch: &columns::Rows, index: usize) -> Result<(), &'static str> {
-        const SHORT: &str = "a row in each column";
-        let before = index.checked_sub(1);
-        let same = |texts: &[ByteArray]| match before.and_then(|before| texts.get(before)) {
-            Some(last) => texts.get(index).is_some_and(|own| is_same(own.data(), last.data())),
-            None => texts.is_empty(),
-        };
-        let names = [&batch.ids, &batch.paths];
-        let machines = &batch.architectures;
-        let unchanged = names.iter().all(|texts| same(texts));
-        if !(unchanged && before.is_some() && (machines.is_empty() || same(machines))) {
-            let text = |texts: &[ByteArray]| texts.get(index).cloned().ok_or(SHORT);
-            let machine = match machines.get(index) {
-                Some(machine) => machine.clone(),
-                None => ByteArray::from(self.architecture.as_str()),
-            };
-            let image = key(text(&batch.ids)?.data(), text(&batch.paths)?.data(), machine.data())?;
-            // A batch may begin within an image.
-            let image = match &self.last {
-                Some((last, _)) if **last == image => Arc::clone(last),
-                _ => Arc::new(image),
-            };
-            self.changes.push_back((index, image));
-        }
-        let at = |cells: &[Option<image::ImageAddr>]| cells.get(index).copied().ok_or(SHORT);
-        let kind = batch.kinds.get(index).ok_or(SHORT)?;
-        let kind = Kind::of(kind.data())
-            .ok_or("kind sample, branch, fall-through, path or one of the first half")?;
-        let key = RowKey {
-            kind,
-            before: at(&batch.befores)?,
-            first: at(&batch.firsts)?,
-            second: at(&batch.seconds)?,
-            after: at(&batch.afters)?,
-        };
-        if !key.is_whole() {
-            return Err("the addresses that rows of this kind have");
-        }
-        let count = *batch.sums.get(index).ok_or(SHORT)?;
-        let mispredicted = *batch.missed.get(index).ok_or(SHORT)?;
-        if count >= LIMIT {
-            return Err("a count below 10^38");
-        }
-        if mispredicted > count {
-            return Err("no more mispredicted than counted");
-        }
-        let image = self.changes.back().map(|(_, image)| image).ok_or(SHORT)?;
-        if self.last.as_ref().is_some_and(|(at, last)| (at, last) > (image, &key)) {
-            return Err("rows in order, by build ID, path, architecture, kind and addresses");
-        }
-        self.last = Some((Arc::clone(image), key));
-        self.batch.push_back(Row { key, count, mispredicted });
-        Ok(())
     }
 }
 
-/// Whether two texts are equal; those of a dictionary lie at one place.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    std::ptr::eq(one, other) || one == other
+/// What makes rows of columns.
+struct Taker<'r> {
+    architecture: &'r str,
+    batch: &'r columns::Rows,
+    blocks: &'r mut VecDeque<Block>,
+    last: Option<(Arc<ImageKey>, RowKey)>,
+    spare: Vec<Row>,
+}
+
+impl Taker<'_> {
+    /// Takes rows; else the row that is none, and what belongs there.
+    fn take(&mut self, segment: Segment<'_>) -> Result<(), (usize, &'static str)> {
+        const ORDER: &str = "rows in order, by build ID, path, architecture, kind and addresses";
+        let start = segment.rows.start;
+        let wrong = |expected| (start, expected);
+        let machine = segment.architecture.unwrap_or(self.architecture.as_bytes());
+        let is_last = |last: &ImageKey| {
+            last.build_id.as_bytes() == segment.id
+                && last.path.as_bytes() == segment.path
+                && last.architecture.as_bytes() == machine
+        };
+        let kind = Kind::of(segment.kind)
+            .ok_or(wrong("kind sample, branch, fall-through, path or one of the first half"))?;
+        let mut before = None;
+        let image = match self.last.take() {
+            Some((image, key)) if is_last(&image) => {
+                before = Some(key);
+                image
+            }
+            last => {
+                let image = key(segment.id, segment.path, machine).map_err(wrong)?;
+                if last.is_some_and(|(last, _)| *last > image) {
+                    return Err(wrong(ORDER));
+                }
+                Arc::new(image)
+            }
+        };
+        // A batch may begin within an image, and an image has several kinds of rows.
+        match self.blocks.back() {
+            Some(block) if Arc::ptr_eq(&block.image, &image) => {}
+            _ => {
+                let mut rows = std::mem::take(&mut self.spare);
+                rows.reserve(segment.rows.len());
+                self.blocks.push_back(Block { image: Arc::clone(&image), rows });
+            }
+        }
+        let Some(block) = self.blocks.back_mut() else { return Ok(()) };
+        let mut before =
+            before.unwrap_or(RowKey { kind, before: None, first: None, second: None, after: None });
+        if before.kind > kind {
+            return Err(wrong(ORDER));
+        }
+        let [firsts, seconds, befores, afters] = self.batch.ends();
+        for row in segment.rows {
+            let counted = self.batch.sums.values.get(row).zip(self.batch.missed.values.get(row));
+            let Some((&count, &mispredicted)) = counted else {
+                return Err((row, "a row in each column"));
+            };
+            let key = RowKey {
+                kind,
+                before: befores.at(row),
+                first: firsts.at(row),
+                second: seconds.at(row),
+                after: afters.at(row),
+            };
+            if !key.is_whole() {
+                return Err((row, "the addresses that rows of this kind have"));
+            }
+            if count >= LIMIT {
+                return Err((row, "a count below 10^38"));
+            }
+            if mispredicted > count {
+                return Err((row, "no more mispredicted than counted"));
+            }
+            if before > key {
+                return Err((row, ORDER));
+            }
+            before = key;
+            block.rows.push(Row { key, count, mispredicted });
+        }
+        self.last = Some((image, before));
+        Ok(())
+    }
 }
 
 /// The image of a row, or what belongs there.

@@ -77,7 +77,7 @@ pub fn merge(
     global: &Global,
 ) -> anyhow::Result<MergedFleet> {
     let strict = choice.strict;
-    let options = options(choice, partition)?;
+    let options = options(choice, partition, global.threads())?;
     let files = files(inputs, choice)?;
     let given = files.len();
     output::refuse_inputs([output], files.iter().map(|(path, _)| path.as_path()))?;
@@ -142,7 +142,11 @@ fn check(shards: &mut Vec<(Shard, Weight)>, rejected: &mut Vec<Aside>) -> Result
     Ok(())
 }
 
-fn options(args: &Choice, partition: Option<Partition>) -> anyhow::Result<Options> {
+fn options(
+    args: &Choice,
+    partition: Option<Partition>,
+    threads: usize,
+) -> anyhow::Result<Options> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs());
     let now = match args.now {
         Some(now) => now,
@@ -159,6 +163,7 @@ fn options(args: &Choice, partition: Option<Partition>) -> anyhow::Result<Option
         host_class: args.host_class.clone(),
         partition: partition.filter(|partition| partition.of > 1),
         memory: args.memory << 20,
+        threads,
     })
 }
 
