@@ -25,6 +25,7 @@
 use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
+use bytes::Bytes;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{
     ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
@@ -40,10 +41,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 mod bounds;
+mod chunk;
 mod columns;
 mod headers;
 mod hybrid;
 mod open;
+mod page_header;
 mod pages;
 mod read;
 pub mod row;
@@ -87,6 +90,11 @@ fn malformed(path: &Path, place: &str, expected: &str, found: &str) -> Error {
         expected: expected.into(),
         found: found.into(),
     }
+}
+
+/// The error of a row group, counted from 1, whose pages are not those of counts.
+fn bad_pages(path: &Path, group: usize, what: &str) -> Error {
+    malformed(path, &format!("row group {group}"), "pages of counts; aggregate again", what)
 }
 
 /// One row.
@@ -240,8 +248,10 @@ fn write_group<W: Write + Send>(
     rows: &[Row<'_>],
 ) -> Result<(), ParquetError> {
     let sum = |f: &dyn Fn(&Row<'_>) -> u128| {
-        let wide = |r| FixedLenByteArray::from(ByteArray::from(f(r).to_be_bytes().to_vec()));
-        rows.iter().map(wide).collect::<Vec<_>>()
+        let bytes: Bytes = rows.iter().flat_map(|row| f(row).to_be_bytes()).collect();
+        let cell = |at| bytes.slice(at..at + size_of::<u128>());
+        let cells = (0..bytes.len()).step_by(size_of::<u128>()).map(cell);
+        cells.map(|cell| FixedLenByteArray::from(ByteArray::from(cell))).collect::<Vec<_>>()
     };
     let mut column = 0;
     while let Some(mut writer) = to.next_column()? {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 /// Rows that a node hands on at a time.
-const BLOCK_ROWS: usize = 1024;
+const BLOCK_ROWS: usize = 512;
 
 /// One file.
 pub(crate) struct Source {

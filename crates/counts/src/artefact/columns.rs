@@ -1,10 +1,8 @@
 //! What do the next rows of a row group hold? Its columns, read side by side some rows at a time,
 //! so that a group of many rows is never in memory as a whole.
 
-use super::pages::{Cells, Numbers, TextRun, Texts};
+use super::pages::{Cells, Group, Numbers, TextRun, Texts};
 use image::ImageAddr;
-use parquet::errors::ParquetError;
-use parquet::file::reader::RowGroupReader;
 
 /// The first column that files without paths do not have.
 const FIRST_PATH_COLUMN: usize = 7;
@@ -58,9 +56,9 @@ impl Columns {
     ///
     /// # Errors
     /// Where they are of other types than the counts schema has.
-    pub(super) fn of(group: &dyn RowGroupReader) -> Result<Columns, ParquetError> {
-        let with_paths = group.num_columns() > FIRST_PATH_COLUMN;
-        let with_architectures = group.num_columns() > ARCHITECTURE_COLUMN;
+    pub(super) fn of(group: &Group<'_>) -> Result<Columns, String> {
+        let with_paths = group.metadata.num_columns() > FIRST_PATH_COLUMN;
+        let with_architectures = group.metadata.num_columns() > ARCHITECTURE_COLUMN;
         let machine = || Texts::of(group, ARCHITECTURE_COLUMN);
         let end = |column| Numbers::of(group, FIRST_PATH_COLUMN + column, true);
         Ok(Columns {
@@ -85,7 +83,7 @@ impl Columns {
         &mut self,
         rows: usize,
         found: &mut Rows,
-    ) -> Result<Result<(), Vec<usize>>, ParquetError> {
+    ) -> Result<Result<(), Vec<usize>>, String> {
         let Rows {
             ids,
             paths,

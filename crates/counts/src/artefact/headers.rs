@@ -1,8 +1,7 @@
 //! What do the headers of a Parquet file say, as far as it must be known before the Parquet library
 //! reads them?
 //!
-//! They are Thrift structures in the compact protocol. The library's type for page headers is
-//! private. It passes over fields that it does not know, and over a list of flags without reading a
+//! They are Thrift structures in the compact protocol. The library passes over fields that it does not know, and over a list of flags without reading a
 //! byte: ten bytes may ask for two thousand million steps. It also reads fields that it knows as
 //! their type, whatever type stands there, so that only a look at all types tells what it will
 //! read. Hence fields and types are those of the tables below, and all others are refused.
@@ -153,7 +152,7 @@ impl Kind {
     }
 }
 
-/// What sees each number, and the length of each list: where it stands, as the numbers of its field
+/// What sees each number, each flag as 1 or 0, and the length of each list: where it stands, as the numbers of its field
 /// and of those around it, the outermost first, and what it is.
 type See<'s> = &'s mut dyn FnMut(&[u8], i64) -> io::Result<()>;
 
@@ -242,12 +241,13 @@ impl<R: Read> Walk<'_, R> {
             let Some((_, kind)) = kind else {
                 return Err(refused(format!("a header with a field {id} of type {number}")));
             };
+            self.at.push(id);
             // A flag is in its type.
-            if !matches!(kind, Flag) {
-                self.at.push(id);
-                self.value(*kind)?;
-                self.at.pop();
+            match kind {
+                Flag => (self.see)(&self.at, i64::from(number == 1))?,
+                _ => self.value(*kind)?,
             }
+            self.at.pop();
         }
     }
 
@@ -312,14 +312,20 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_seen_where_they_stand_and_texts_and_flags_are_stepped_over() {
+    fn numbers_and_flags_are_seen_where_they_stand_and_texts_are_stepped_over() {
         let mut bytes = vec![0x25, 0x04, 0x15, 0x81, 0x01]; // 2: 2, 3: -65
         bytes.extend([0x5c, 0x15, 0x06, 0x15, 0x00, 0x25, 0x02]); // 8: a structure, in it 1: 3, 2: 0, 4: 1,
         bytes.extend([0x31, 0x1c, 0x18, 0x03, b'a', b'b', b'c', 0, 0, 0]); // 7: a flag, 8: one with a text
         let whole = bytes.len() as u64;
         bytes.extend([0xff; 8]);
-        let numbers =
-            vec![(vec![2], 2), (vec![3], -65), (vec![8, 1], 3), (vec![8, 2], 0), (vec![8, 4], 1)];
+        let numbers = vec![
+            (vec![2], 2),
+            (vec![3], -65),
+            (vec![8, 1], 3),
+            (vec![8, 2], 0),
+            (vec![8, 4], 1),
+            (vec![8, 7], 1),
+        ];
         assert_eq!(page_of(&bytes), Ok((numbers, whole)));
         // A list of two schema elements, each of nothing; then a number.
         assert_eq!(

@@ -1,15 +1,17 @@
 //! Is a file a counts artefact that can be read, and what does it say of itself? Asked before any
 //! row is read.
 
+use super::columns::Columns;
+use super::pages::Group;
 use super::{GROUP_ROWS, LEDGER_KEY, MAGIC, VERSION, VERSION_KEY, bounds, malformed};
 use crate::error::Error;
 use crate::ledger::Ledger;
-use parquet::file::metadata::ParquetMetaData;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Most rows of a larger file, for each byte of it. Rows differ, and honest ones need a byte or
 /// more.
@@ -49,8 +51,26 @@ pub fn about(path: &Path, file: File) -> Result<About, Error> {
     quietly(path, AssertUnwindSafe(|| open(path, file).map(|(about, _)| about)))
 }
 
+/// An artefact that is open.
+pub(super) struct Opened {
+    pub(super) file: Arc<File>,
+    pub(super) metadata: Arc<ParquetMetaData>,
+}
+
+impl Opened {
+    /// The columns of a row group, and the number of its rows.
+    ///
+    /// # Errors
+    /// Where its columns are not those of counts.
+    pub(super) fn group(&self, number: usize) -> Result<(Columns, usize), String> {
+        let metadata = self.metadata.row_groups().get(number).ok_or("no such row group")?;
+        let rows = usize::try_from(metadata.num_rows()).unwrap_or(0);
+        Ok((Columns::of(&Group { file: &self.file, metadata })?, rows))
+    }
+}
+
 /// An artefact that is open, with what it says of itself.
-pub(super) fn open(path: &Path, file: File) -> Result<(About, SerializedFileReader<File>), Error> {
+pub(super) fn open(path: &Path, file: File) -> Result<(About, Opened), Error> {
     let fault = |source| Error::Parquet { path: path.to_owned(), source };
     let mut magic = [0; MAGIC.len()];
     if file.read_exact_at(&mut magic, 0).is_err() || magic != *MAGIC {
@@ -63,9 +83,8 @@ pub(super) fn open(path: &Path, file: File) -> Result<(About, SerializedFileRead
     }
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     bounds::check_footer(path, &file, size)?;
-    let own = file.try_clone().map_err(|source| Error::Io { path: path.to_owned(), source })?;
-    let reader = SerializedFileReader::new(file).map_err(fault)?;
-    let pairs = pairs(reader.metadata());
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(fault)?;
+    let pairs = pairs(&metadata);
     let value = |key: &str| pairs.iter().find(|(own, _)| own == key).map(|(_, value)| value);
     let Some(stated) = value(VERSION_KEY) else {
         return Err(malformed(
@@ -82,9 +101,9 @@ pub(super) fn open(path: &Path, file: File) -> Result<(About, SerializedFileRead
     let ledger = value(LEDGER_KEY).map_or("", String::as_str);
     let ledger = serde_json::from_str::<Ledger>(ledger)
         .map_err(|_| malformed(path, LEDGER_KEY, "a ledger in JSON", "something else"))?;
-    let rows = rows(path, size, reader.metadata())?;
-    let held_bytes = bounds::check_pages(path, &own, size, reader.metadata())?;
-    let columns = reader.metadata().file_metadata().schema_descr().num_columns();
+    let rows = rows(path, size, &metadata)?;
+    let held_bytes = bounds::check_pages(path, &file, size, &metadata)?;
+    let columns = metadata.file_metadata().schema_descr().num_columns();
     let more = pairs.into_iter().filter(|(key, _)| key != VERSION_KEY && key != LEDGER_KEY);
     let about = About {
         version,
@@ -95,7 +114,7 @@ pub(super) fn open(path: &Path, file: File) -> Result<(About, SerializedFileRead
         held_bytes,
         more: more.collect(),
     };
-    Ok((about, reader))
+    Ok((about, Opened { file: Arc::new(file), metadata: Arc::new(metadata) }))
 }
 
 /// The keys and values of the metadata.

@@ -1,20 +1,32 @@
 //! What do the pages of a column hold, one value after the other? Plain values and those of a
 //! dictionary, the only ones that [`super::bounds`] lets pass.
 //!
-//! The Parquet library finds, checks and unpacks the pages; its own decoder hands out each value as an
-//! object that is counted by reference, which for shards of a fleet is most of the time. Input: the
+//! The Parquet library's own decoder hands out each value as an object that is counted by reference,
+//! which for shards of a fleet is most of the time. Input: the
 //! pages of a column. Output: its values; of texts, runs of equal ones. Invariant: a value is within
 //! its page or dictionary. Cost: linear in the rows, and for texts in the runs that the file has.
 //! Source: [Encodings.md] of the Parquet format, and `DataPageHeader` of its parquet.thrift.
 //!
 //! [Encodings.md]: https://github.com/apache/parquet-format/blob/master/Encodings.md
 
+use super::chunk::{Chunk, Page};
 use super::hybrid::{Found, Hybrid};
 use bytes::Bytes;
-use parquet::basic::{Encoding, Type};
-use parquet::column::page::{Page, PageReader};
-use parquet::errors::ParquetError;
-use parquet::file::reader::RowGroupReader;
+use parquet::basic::Type;
+use parquet::file::metadata::RowGroupMetaData;
+use std::fs::File;
+use std::sync::Arc;
+
+/// How values are stored, as `Encoding` of parquet.thrift numbers it.
+const PLAIN: i32 = 0;
+const PLAIN_DICTIONARY: i32 = 2;
+const RLE_DICTIONARY: i32 = 8;
+
+/// A row group of a file.
+pub(super) struct Group<'f> {
+    pub(super) file: &'f Arc<File>,
+    pub(super) metadata: &'f RowGroupMetaData,
+}
 
 /// A value of a column of numbers.
 pub(super) trait Number: Copy {
@@ -50,14 +62,14 @@ enum Values {
     Places(Hybrid),
 }
 
-fn fault(column: usize, what: &str) -> ParquetError {
-    ParquetError::General(format!("column {column}: {what}"))
+fn fault(column: usize, what: &str) -> String {
+    format!("column {column}: {what}")
 }
 
 /// The pages of a column.
 struct Pages {
     column: usize,
-    reader: Box<dyn PageReader>,
+    chunk: Chunk,
     /// Whether values may be absent.
     is_optional: bool,
     /// Rows of the page that are left.
@@ -80,29 +92,19 @@ enum Turned {
 }
 
 impl Pages {
-    fn of(
-        group: &dyn RowGroupReader,
-        column: usize,
-        kind: Type,
-        bytes: i32,
-    ) -> Result<Pages, ParquetError> {
-        let wrong = || {
-            let what = "is of another type than the counts schema has";
-            ParquetError::General(format!("column {column} {what}"))
-        };
-        if column >= group.num_columns() {
-            return Err(wrong());
-        }
-        let described = group.metadata().column(column).column_descr_ptr();
-        let is_long = kind != Type::FIXED_LEN_BYTE_ARRAY || described.type_length() == bytes;
-        let is_flat = described.max_rep_level() == 0 && described.max_def_level() <= 1;
-        if described.physical_type() != kind || !is_long || !is_flat {
+    fn of(group: &Group<'_>, column: usize, kind: Type, bytes: i32) -> Result<Pages, String> {
+        let wrong = || fault(column, "is of another type than the counts schema has");
+        let described = group.metadata.columns().get(column).ok_or_else(wrong)?;
+        let schema = described.column_descr();
+        let is_long = kind != Type::FIXED_LEN_BYTE_ARRAY || schema.type_length() == bytes;
+        let is_flat = schema.max_rep_level() == 0 && schema.max_def_level() <= 1;
+        if schema.physical_type() != kind || !is_long || !is_flat {
             return Err(wrong());
         }
         Ok(Pages {
             column,
-            reader: group.get_column_page_reader(column)?,
-            is_optional: described.max_def_level() == 1,
+            chunk: Chunk::of(group.file, described),
+            is_optional: schema.max_def_level() == 1,
             left: 0,
             levels: None,
             values: Values::Plain(Bytes::new(), 0),
@@ -110,61 +112,30 @@ impl Pages {
         })
     }
 
-    fn fault(&self, what: &str) -> ParquetError {
+    fn fault(&self, what: &str) -> String {
         fault(self.column, what)
     }
 
     /// Goes on to the next page.
-    fn turn(&mut self) -> Result<Turned, ParquetError> {
-        let (bytes, levels, count, encoding) = match self.reader.get_next_page()? {
+    fn turn(&mut self) -> Result<Turned, String> {
+        let column = self.column;
+        let page = match self.chunk.next(self.is_optional).map_err(|what| fault(column, &what))? {
             None => return Ok(Turned::End),
-            Some(Page::DictionaryPage { buf, num_values, .. }) => {
-                let count = usize::try_from(num_values).unwrap_or(usize::MAX);
-                return Ok(Turned::Dictionary(buf, count));
-            }
-            Some(Page::DataPage { buf, num_values, encoding, def_level_encoding, .. }) => {
-                let mut rest = buf;
-                let mut levels = Bytes::new();
-                if self.is_optional {
-                    let is_known = def_level_encoding == Encoding::RLE;
-                    let length = rest.get(..4).and_then(|bytes| bytes.try_into().ok());
-                    let length =
-                        length.map(u32::from_le_bytes).and_then(|n| usize::try_from(n).ok());
-                    let length = length.filter(|length| is_known && *length <= rest.len() - 4);
-                    let length = length
-                        .ok_or_else(|| self.fault("levels that do not fit into their page"))?;
-                    levels = rest.slice(4..4 + length);
-                    rest = rest.slice(4 + length..);
-                }
-                (rest, levels, num_values, encoding)
-            }
-            Some(Page::DataPageV2 {
-                buf,
-                num_values,
-                encoding,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                ..
-            }) => {
-                let length = usize::try_from(def_levels_byte_len).unwrap_or(usize::MAX);
-                if rep_levels_byte_len != 0 || length > buf.len() {
-                    return Err(self.fault("levels that do not fit into their page"));
-                }
-                (buf.slice(length..), buf.slice(..length), num_values, encoding)
-            }
+            Some(Page::Dictionary(bytes, count)) => return Ok(Turned::Dictionary(bytes, count)),
+            Some(Page::Rows(page)) => page,
         };
-        self.left = usize::try_from(count).unwrap_or(usize::MAX);
-        self.levels = if self.is_optional { Hybrid::new(levels, 1) } else { None };
-        self.values = match encoding {
-            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
-                let (width, rest) = match bytes.split_first() {
-                    Some((width, _)) => (*width, bytes.slice(1..)),
-                    None => (0, bytes),
+        self.left = page.rows;
+        self.levels = if self.is_optional { Hybrid::new(page.levels, 1) } else { None };
+        self.values = match page.encoding {
+            PLAIN => Values::Plain(page.values, 0),
+            PLAIN_DICTIONARY | RLE_DICTIONARY => {
+                let (width, rest) = match page.values.split_first() {
+                    Some((width, _)) => (*width, page.values.slice(1..)),
+                    None => (0, page.values),
                 };
                 let places = Hybrid::new(rest, width);
                 Values::Places(places.ok_or_else(|| self.fault("places of more than 32 bits"))?)
             }
-            Encoding::PLAIN => Values::Plain(bytes, 0),
             _ => return Err(self.fault("values in another encoding than plain or of a dictionary")),
         };
         Ok(Turned::Rows)
@@ -196,10 +167,10 @@ impl<N: Number + Default> Numbers<N> {
     /// # Errors
     /// Where it is of another type.
     pub(super) fn of(
-        group: &dyn RowGroupReader,
+        group: &Group<'_>,
         column: usize,
         may_lack: bool,
-    ) -> Result<Numbers<N>, ParquetError> {
+    ) -> Result<Numbers<N>, String> {
         let bytes = i32::try_from(N::BYTES).unwrap_or(0);
         Ok(Numbers {
             pages: Pages::of(group, column, N::TYPE, bytes)?,
@@ -212,7 +183,7 @@ impl<N: Number + Default> Numbers<N> {
     ///
     /// # Errors
     /// Where the pages cannot be read.
-    pub(super) fn next(&mut self, rows: usize, cells: &mut Cells<N>) -> Result<(), ParquetError> {
+    pub(super) fn next(&mut self, rows: usize, cells: &mut Cells<N>) -> Result<(), String> {
         cells.values.clear();
         cells.present.clear();
         cells.is_empty = true;
@@ -239,7 +210,7 @@ impl<N: Number + Default> Numbers<N> {
     }
 
     /// Reads rows of one page, `most` at most.
-    fn some(&mut self, most: usize, cells: &mut Cells<N>) -> Result<(), ParquetError> {
+    fn some(&mut self, most: usize, cells: &mut Cells<N>) -> Result<(), String> {
         let Some(levels) = &mut self.pages.levels else {
             self.pages.left -= most;
             cells.is_empty = false;
@@ -290,7 +261,7 @@ impl<N: Number + Default> Numbers<N> {
     }
 
     /// Adds exactly `count` values of the page.
-    fn values(&mut self, count: usize, to: &mut Vec<N>) -> Result<(), ParquetError> {
+    fn values(&mut self, count: usize, to: &mut Vec<N>) -> Result<(), String> {
         let end = to.len() + count;
         match &mut self.pages.values {
             Values::Plain(bytes, at) => {
@@ -351,7 +322,7 @@ impl Texts {
     ///
     /// # Errors
     /// Where it is of another type.
-    pub(super) fn of(group: &dyn RowGroupReader, column: usize) -> Result<Texts, ParquetError> {
+    pub(super) fn of(group: &Group<'_>, column: usize) -> Result<Texts, String> {
         let pages = Pages::of(group, column, Type::BYTE_ARRAY, 0)?;
         Ok(Texts { pages, dictionary: Bytes::new(), starts: Vec::new() })
     }
@@ -360,11 +331,7 @@ impl Texts {
     ///
     /// # Errors
     /// Where the pages cannot be read.
-    pub(super) fn next(
-        &mut self,
-        rows: usize,
-        runs: &mut Vec<TextRun>,
-    ) -> Result<(), ParquetError> {
+    pub(super) fn next(&mut self, rows: usize, runs: &mut Vec<TextRun>) -> Result<(), String> {
         runs.clear();
         let mut done = 0;
         while done < rows {
@@ -385,7 +352,7 @@ impl Texts {
     }
 
     /// Refuses a page with rows that have no text.
-    fn all_are_present(&mut self) -> Result<(), ParquetError> {
+    fn all_are_present(&mut self) -> Result<(), String> {
         let Some(mut levels) = self.pages.levels.take() else { return Ok(()) };
         let (mut left, mut list) = (self.pages.left, Vec::new());
         while left > 0 {
@@ -399,7 +366,7 @@ impl Texts {
         Ok(())
     }
 
-    fn learn(&mut self, bytes: Bytes, count: usize) -> Result<(), ParquetError> {
+    fn learn(&mut self, bytes: Bytes, count: usize) -> Result<(), String> {
         self.starts.clear();
         let mut at = 0;
         for _ in 0..count {
@@ -415,7 +382,7 @@ impl Texts {
     }
 
     /// Reads rows of one page, `most` at most; how many.
-    fn some(&mut self, most: usize, runs: &mut Vec<TextRun>) -> Result<usize, ParquetError> {
+    fn some(&mut self, most: usize, runs: &mut Vec<TextRun>) -> Result<usize, String> {
         match &mut self.pages.values {
             Values::Plain(bytes, at) => {
                 let found = text_at(bytes, *at).ok_or_else(|| fault(self.pages.column, SHORT))?;

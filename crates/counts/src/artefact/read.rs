@@ -1,12 +1,11 @@
 //! Reads a counts artefact, damaged ones included.
 
-use super::columns::{Columns, Rows, Segment};
-use super::malformed;
-use super::open::{open, quietly};
+use super::columns::{Rows, Segment};
+use super::open::{Opened, open, quietly};
+use super::{bad_pages, malformed};
 use crate::error::Error;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, Path, SampleCount};
 use image::{BuildId, ImageAddr};
-use parquet::file::reader::{FileReader, RowGroupReader};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -25,16 +24,10 @@ pub(super) const MOST_ARCHITECTURE: usize = 64;
 /// # Errors
 /// Where `file` is no counts artefact of this version, or damaged.
 pub fn read(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
-    quietly(path, || read_file(path, file))
-}
-
-fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Error> {
-    let fault = |source| Error::Parquet { path: path.to_owned(), source };
-    let (about, reader) = open(path, file)?;
+    let (about, opened) = quietly(path, || open(path, file))?;
     let mut images = Images::default();
-    for number in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(number).map_err(fault)?;
-        read_group(path, number, group.as_ref(), &mut images)?;
+    for number in 0..opened.metadata.num_row_groups() {
+        read_group(path, number, &opened, &mut images)?;
     }
     let mut counts = Counts { images: images.list, ledger: about.ledger };
     crate::merge::normalise(&mut counts)?;
@@ -44,12 +37,11 @@ fn read_file(path: &std::path::Path, file: std::fs::File) -> Result<Counts, Erro
 fn read_group(
     path: &std::path::Path,
     number: usize,
-    group: &dyn RowGroupReader,
+    opened: &Opened,
     images: &mut Images,
 ) -> Result<(), Error> {
-    let fault = |source| Error::Parquet { path: path.to_owned(), source };
-    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-    let mut columns = Columns::of(group).map_err(fault)?;
+    let fault = |what: String| bad_pages(path, number + 1, &what);
+    let (mut columns, rows) = opened.group(number).map_err(fault)?;
     let mut batch = Rows::default();
     let mut first = 0;
     while first < rows {

@@ -7,13 +7,12 @@
 //! [`BATCH_BYTES`].
 
 use super::columns::{self, Columns, Segment};
-use super::open::{open, quietly};
+use super::open::{Opened, open, quietly};
 use super::read::{MOST_ARCHITECTURE, MOST_NAME};
 use super::row::{ImageKey, Kind, LIMIT, Row, RowKey};
-use super::{About, malformed};
+use super::{About, bad_pages, malformed};
 use crate::error::Error;
 use image::BuildId;
-use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::panic::AssertUnwindSafe;
@@ -21,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Rows that are read at once.
-const BATCH_ROWS: usize = 2048;
+const BATCH_ROWS: usize = 1024;
 /// Most bytes that a batch of rows takes beside its pages, about twice over.
 pub const BATCH_BYTES: u64 = 1 << 20;
 /// The columns, in their order; files have the first 7, 9 or all of them.
@@ -52,7 +51,7 @@ pub struct Rows {
     path: PathBuf,
     /// Architecture of the images of a file without a column for it.
     architecture: String,
-    reader: SerializedFileReader<File>,
+    opened: Opened,
     /// The row group that is being read, with the rows of it that are left, and those read.
     group: Option<(Columns, usize, usize)>,
     /// Row groups begun.
@@ -71,8 +70,8 @@ impl Rows {
     /// # Errors
     /// Where `file` is no counts artefact of this version, or damaged.
     pub fn open(path: &Path, file: File, architecture: &str) -> Result<(About, Rows), Error> {
-        let (about, reader) = quietly(path, AssertUnwindSafe(|| open(path, file)))?;
-        let columns = reader.metadata().file_metadata().schema_descr().columns();
+        let (about, opened) = quietly(path, AssertUnwindSafe(|| open(path, file)))?;
+        let columns = opened.metadata.file_metadata().schema_descr().columns();
         let names: Vec<&str> = columns.iter().map(|column| column.name()).collect();
         if !matches!(names.len(), 7 | 9 | 10) || Some(&names[..]) != NAMES.get(..names.len()) {
             let expected = format!("the columns {}", NAMES.join(", "));
@@ -81,7 +80,7 @@ impl Rows {
         let rows = Rows {
             path: path.to_owned(),
             architecture: architecture.to_owned(),
-            reader,
+            opened,
             group: None,
             groups: 0,
             batch: columns::Rows::default(),
@@ -109,20 +108,14 @@ impl Rows {
     /// Reads the next batch; false at the end of the file.
     fn fill(&mut self, spare: &mut Vec<Row>) -> Result<bool, Error> {
         let path = self.path.clone();
-        let fault = |source| Error::Parquet { path: path.clone(), source };
         let Some((columns, left, done)) = &mut self.group else {
-            if self.groups == self.reader.num_row_groups() {
+            if self.groups == self.opened.metadata.num_row_groups() {
                 return Ok(false);
             }
-            let number = self.groups;
-            let reader = &self.reader;
-            let opened = AssertUnwindSafe(|| {
-                let group = reader.get_row_group(number).map_err(fault)?;
-                let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-                Ok((Columns::of(group.as_ref()).map_err(fault)?, rows, 0))
-            });
-            self.group = Some(quietly(&path, opened)?);
+            let opened = self.opened.group(self.groups);
             self.groups += 1;
+            let (columns, rows) = opened.map_err(|what| bad_pages(&path, self.groups, &what))?;
+            self.group = Some((columns, rows, 0));
             return Ok(true);
         };
         if *left == 0 {
@@ -132,9 +125,8 @@ impl Rows {
         let wanted = BATCH_ROWS.min(*left);
         let number = self.groups;
         let first = *done;
-        let batch = &mut self.batch;
-        let read = AssertUnwindSafe(|| columns.next(wanted, batch).map_err(fault));
-        quietly(&path, read)?.map_err(|found| {
+        let read = columns.next(wanted, &mut self.batch);
+        read.map_err(|what| bad_pages(&path, number, &what))?.map_err(|found| {
             let place = format!("row group {number}, from row {first}");
             malformed(
                 &path,

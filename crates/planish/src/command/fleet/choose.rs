@@ -142,11 +142,7 @@ fn check(shards: &mut Vec<(Shard, Weight)>, rejected: &mut Vec<Aside>) -> Result
     Ok(())
 }
 
-fn options(
-    args: &Choice,
-    partition: Option<Partition>,
-    threads: usize,
-) -> anyhow::Result<Options> {
+fn options(args: &Choice, partition: Option<Partition>, threads: usize) -> anyhow::Result<Options> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs());
     let now = match args.now {
         Some(now) => now,
