@@ -6,6 +6,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Counts of different sources, and nothing says how they are added.
+    #[error(
+        "the shards are of different sources, whose counts stand for different numbers of \
+         executions: {sources}; --executions weighs each by what its samples stand for, --raw adds \
+         them as they are"
+    )]
+    Mixed {
+        /// The sources, with the number of shards of each.
+        sources: String,
+    },
     /// A shard cannot be read, or is damaged. The rest may be merged without it.
     #[error("{source}")]
     Shard {

@@ -2,7 +2,9 @@
 
 use crate::Recording;
 use crate::digest;
-use perfdata::{EventAttr, Features, Input};
+use crate::law::{Law, Unit};
+use counts::Ledger;
+use perfdata::{EventAttr, Features, Input, raw_records};
 use sha2::{Digest as _, Sha256};
 use std::fs::File;
 use std::io;
@@ -12,6 +14,11 @@ use std::path::Path;
 const SOFTWARE: u32 = 1;
 const CLOCKS: [u64; 2] = [0, 1];
 const DUMMY: u64 = 9;
+/// `PERF_TYPE_HARDWARE` and two of its events, and `PERF_TYPE_RAW`.
+const HARDWARE: u32 = 0;
+const CYCLES: u64 = 0;
+const BRANCHES: u64 = 4;
+const RAW: u32 = 4;
 const NS: u64 = 1_000_000_000;
 
 /// The name of a recording by its bytes, the same wherever it lies: `sha256-` and the hash of the
@@ -85,6 +92,77 @@ fn sampling(attrs: &[EventAttr]) -> Option<&EventAttr> {
 fn period(attr: &EventAttr) -> Option<u64> {
     let is_fixed = attr.flags & perfdata::attr_flag::FREQ == 0;
     Some(attr.period_or_freq).filter(|period| is_fixed && *period > 0)
+}
+
+/// What the samples of a recording stand for together, by its event, their periods and its ledger;
+/// `rate` are taken branches for each second of CPU time, where somebody knows them. Reads the
+/// whole recording.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn law(
+    input: &Input,
+    ledger: &Ledger,
+    rate: Option<u64>,
+) -> Result<Option<Law>, perfdata::Error> {
+    let Some(event) = sampling(input.attrs()) else { return Ok(None) };
+    let Some(unit) = unit(event) else { return Ok(None) };
+    let stacks = event.has_branch_stack();
+    let counts = if stacks { ledger.branches.entered } else { ledger.samples.entered };
+    let passed = passed(input, event)?;
+    let (unit, events) = match (unit, rate) {
+        // Each operation is as likely to be picked; SPE states the period of the event.
+        (Unit::Executions, _) => {
+            (unit, u128::from(counts) * u128::from(event.period_or_freq.max(1)))
+        }
+        (Unit::Ns, Some(rate)) => {
+            let branches = passed.saturating_mul(u128::from(rate)) / u128::from(NS);
+            (Unit::Branches, branches)
+        }
+        _ => (unit, passed),
+    };
+    let events = u64::try_from(events).ok().filter(|events| *events > 0 && counts > 0);
+    Ok(events.map(|events| Law { unit, events, counts }))
+}
+
+/// The sum of the periods of an event's samples.
+fn passed(input: &Input, event: &EventAttr) -> Result<u128, perfdata::Error> {
+    let place = input.attrs().iter().position(|attr| attr == event);
+    let usual = period(event).unwrap_or(0);
+    let mut sum = 0;
+    for stream in 0..input.stream_count() {
+        let mut chunks = input.stream_chunks(stream)?;
+        while let Some(chunk) = chunks.next() {
+            let chunk = chunk?;
+            let samples = raw_records(&chunk.bytes, chunk.offset, input.endian());
+            let periods =
+                samples.filter(|raw| raw.kind == perfdata::kind::SAMPLE).filter_map(|raw| {
+                    let layout = input.layouts().for_sample(raw.body).ok()?;
+                    let is_own = usize::try_from(layout.attr_index()).ok() == place;
+                    let sample = is_own.then(|| layout.chain(&raw).ok()).flatten()?;
+                    Some(u128::from(sample.period.unwrap_or(usual)))
+                });
+            sum += periods.sum::<u128>();
+            chunks.recycle(chunk.bytes);
+        }
+    }
+    Ok(sum)
+}
+
+/// What the period of an event counts.
+fn unit(event: &EventAttr) -> Option<Unit> {
+    let name = event.name.as_deref().unwrap_or_default();
+    Some(match (event.kind, event.config) {
+        _ if name.starts_with("taken-branches") => Unit::Branches,
+        _ if name.starts_with("arm_spe") => Unit::Executions,
+        (SOFTWARE, config) if CLOCKS.contains(&config) => Unit::Ns,
+        (HARDWARE, CYCLES) => Unit::Cycles,
+        (HARDWARE, BRANCHES) => Unit::Branches,
+        // Retired taken branches of Intel's and AMD's processors, and cycles.
+        (RAW, 0x20c4 | 0xc4) => Unit::Branches,
+        (RAW, 0x3c | 0x76) => Unit::Cycles,
+        _ => return None,
+    })
 }
 
 /// The word for what a sample of the event is, see `docs/reference/counts-format.md`.

@@ -8,8 +8,9 @@
 //! a table of the recordings.
 
 use crate::digest::Partition;
+use crate::law::Mixing;
 use crate::recording::{Description, Parts, Recording};
-use crate::{Error, Shard, Weight};
+use crate::{Error, Shard, Weight, sources};
 use counts::Ledger;
 use counts::artefact::Form;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,6 +32,10 @@ pub struct Options {
     pub host_class: Option<String>,
     /// Keep this part of the rows.
     pub partition: Option<Partition>,
+    /// What is done with counts of different sources.
+    pub mixing: Mixing,
+    /// What the counts of a source weigh besides.
+    pub by_source: BTreeMap<String, Weight>,
     /// Memory that may be used, in bytes.
     pub memory: u64,
     /// Threads that read shards; 0: as many as the machine has processors.
@@ -88,8 +93,22 @@ impl<'s> Plan<'s> {
     /// Plans for shards, each with a weight.
     ///
     /// # Errors
-    /// Where parts of a divided result do not make a whole, or nothing is left.
+    /// Where parts of a divided result do not make a whole, counts of different sources are not to
+    /// be mixed, or nothing is left.
     pub fn of(shards: &'s [(Shard, Weight)], options: &Options) -> Result<Plan<'s>, Error> {
+        if options.mixing != Mixing::WhereNeeded {
+            return Plan::with(shards, options);
+        }
+        let refused = Options { mixing: Mixing::Refused, ..options.clone() };
+        match Plan::with(shards, &refused) {
+            Err(Error::Mixed { .. }) => {
+                Plan::with(shards, &Options { mixing: Mixing::Executions, ..refused })
+            }
+            other => other,
+        }
+    }
+
+    fn with(shards: &'s [(Shard, Weight)], options: &Options) -> Result<Plan<'s>, Error> {
         let mut plan = Plan {
             chosen: Vec::new(),
             left_out: Vec::new(),
@@ -108,6 +127,10 @@ impl<'s> Plan<'s> {
             left = plan.decay(left, half_life, options.now);
             left.sort_by_cached_key(order);
         }
+        left = sources::weigh(left, options.mixing, &options.by_source, |chosen, why| {
+            plan.rejected.push((chosen.shard, why));
+        });
+        left.sort_by_cached_key(order);
         let counted = plan.choose(left);
         if let Some(most) = options.max_per_host {
             plan.limit(most);
@@ -119,6 +142,7 @@ impl<'s> Plan<'s> {
         if plan.chosen.is_empty() {
             return Err(plan.nothing(shards.len()));
         }
+        plan.agree(options.mixing)?;
         plan.describe(counted, options.partition)?;
         Ok(plan)
     }
@@ -291,6 +315,24 @@ impl<'s> Plan<'s> {
             weighed.push(chosen);
         }
         weighed
+    }
+
+    /// Refuses counts of different sources, unless it is said what to do with them.
+    fn agree(&mut self, mixing: Mixing) -> Result<(), Error> {
+        let executions = |chosen: &&Chosen<'_>| chosen.shard.description.executions;
+        let all = self.chosen.iter().all(|chosen| executions(&chosen));
+        self.description.executions = mixing == Mixing::Executions || all;
+        match sources::mixed(&self.chosen).filter(|_| mixing == Mixing::Refused) {
+            None => Ok(()),
+            Some(sources) => {
+                let named = |(source, shards): (&str, usize)| match source {
+                    "" => format!("unknown ({shards})"),
+                    source => format!("{source} ({shards})"),
+                };
+                let sources: Vec<String> = sources.into_iter().map(named).collect();
+                Err(Error::Mixed { sources: sources.join(", ") })
+            }
+        }
     }
 
     fn nothing(&self, given: usize) -> Error {

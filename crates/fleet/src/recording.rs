@@ -4,6 +4,7 @@
 //! Invariant of what is read: recordings are sorted by ID, each there once, and texts are short. A
 //! counts file without the key is one recording, of which no more is known than its bytes.
 
+use crate::law::Law;
 use serde::{Deserialize, Serialize};
 
 /// The key of the metadata.
@@ -44,6 +45,9 @@ pub struct Recording {
     pub depth: Option<u32>,
     /// Events for each sample.
     pub period: Option<u64>,
+    /// How many executions its counts stand for, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub law: Option<Law>,
     /// Build of the program, as its owner calls it.
     pub program: String,
     /// Version of planish that counted it.
@@ -72,6 +76,9 @@ pub struct Description {
     /// Absent where all rows are here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<Parts>,
+    /// Whether the counts are estimates of executions, weighed by the laws of the recordings.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executions: bool,
     /// The recordings, sorted by ID.
     pub recordings: Vec<Recording>,
 }
@@ -138,7 +145,7 @@ impl Description {
     /// That of recordings, in any order.
     pub fn of(mut recordings: Vec<Recording>, halves: bool) -> Description {
         recordings.sort();
-        Description { version: VERSION, halves, partition: None, recordings }
+        Description { version: VERSION, halves, partition: None, executions: false, recordings }
     }
 
     /// Reads the value.

@@ -8,6 +8,7 @@
 //! The same seed gives the same shards.
 
 use crate::Recording;
+use crate::law::{Law, Unit};
 use counts::{Branch, Counts, FallThrough, FirstHalf, ImageCounts, SampleCount};
 use random::Random;
 
@@ -26,10 +27,16 @@ pub struct Fleet {
     pub share: f64,
     /// How much hosts differ: host n is 1 ÷ n^skew as busy as the first; 0: all are alike.
     pub skew: f64,
+    /// Kinds of sources, which take turns among the hosts: each next one takes a quarter of the samples.
+    pub sources: u32,
     /// What all depends on.
     pub seed: u64,
 }
 
+/// What is said of the samples of the first kind; of the others also how much sparser they are.
+const SOURCE: &str = "simulated";
+/// Most kinds of sources.
+pub const MOST_SOURCES: u32 = 6;
 /// Names of classes of hosts, in turn.
 const CLASSES: [&str; 3] = ["web", "batch", "cache"];
 
@@ -41,22 +48,34 @@ pub fn shard(fleet: &Fleet, builds: &[Counts], host: u32, window: u32) -> (Recor
     let build = build_of(fleet, builds.len(), host, window);
     let load = f64::from(host + 1).powf(-fleet.skew) / middle(fleet);
     let begin = fleet.begin + u64::from(window) * fleet.seconds;
-    let recording = Recording {
+    let sparser = 4u64.pow(host % fleet.sources.clamp(1, MOST_SOURCES));
+    let mut recording = Recording {
         id: format!("{:016x}-{host}-{window}", fleet.seed),
         host: format!("host{host}"),
         host_class: CLASSES[host as usize % CLASSES.len()].to_owned(),
         architecture: "x86_64".to_owned(),
         begin: Some(begin),
         end: Some(begin + fleet.seconds),
-        source: "simulated".to_owned(),
+        source: if sparser == 1 { SOURCE.to_owned() } else { format!("{SOURCE}-{sparser}") },
         program: format!("build{build}"),
         planish: env!("CARGO_PKG_VERSION").to_owned(),
         ..Recording::default()
     };
     let empty = Counts { images: Vec::new(), ledger: counts::Ledger::default() };
     let whole = builds.get(build).unwrap_or(&empty);
-    let images = whole.images.iter().map(|image| thinned(image, fleet.share * load, &mut random));
+    let share = fleet.share * load / sparser as f64;
+    let images = whole.images.iter().map(|image| thinned(image, share, &mut random));
     let images: Vec<ImageCounts> = images.filter(|image| !is_empty(image)).collect();
+    let counted = |one: fn(&ImageCounts) -> u128| images.iter().map(one).sum::<u128>();
+    let entries = match counted(ImageCounts::branch_total) {
+        0 => counted(ImageCounts::sample_total),
+        branches => branches,
+    };
+    let entries = u64::try_from(entries).ok().filter(|entries| *entries > 0);
+    recording.law = entries.and_then(|counts| {
+        let events = counts.checked_mul(sparser)?;
+        Some(Law { unit: Unit::Executions, events, counts })
+    });
     (recording, Counts { images, ledger: counts::Ledger::default() })
 }
 
@@ -178,8 +197,16 @@ mod tests {
 
     #[test]
     fn newer_builds_reach_the_hosts_one_after_the_other() {
-        let fleet =
-            Fleet { hosts: 10, windows: 30, seconds: 5, begin: 0, share: 1.0, skew: 1.0, seed: 1 };
+        let fleet = Fleet {
+            hosts: 10,
+            windows: 30,
+            seconds: 5,
+            begin: 0,
+            share: 1.0,
+            skew: 1.0,
+            sources: 1,
+            seed: 1,
+        };
         let builds = |window: u32| -> Vec<usize> {
             (0..10).map(|host| build_of(&fleet, 3, host, window)).collect()
         };

@@ -35,6 +35,8 @@ pub struct MergedFleet {
     pub hosts: usize,
     /// Recordings of each class of hosts.
     pub classes: BTreeMap<String, u64>,
+    /// Recordings of each source.
+    pub sources: BTreeMap<String, u64>,
     /// Rows in and out.
     pub rows: Merged,
     /// Files whose recordings count in another one.
@@ -47,6 +49,10 @@ pub struct MergedFleet {
     pub future: usize,
     /// Part of the rows, from 1, and of how many.
     pub part: Option<String>,
+    /// Whether the counts were weighed, and whether to executions.
+    pub weighed: bool,
+    /// Whether the result counts executions.
+    pub executions: bool,
     /// What the recordings held.
     pub ledger: Ledger,
 }
@@ -71,12 +77,15 @@ impl MergedFleet {
             recordings: recordings.len(),
             hosts: hosts.len(),
             classes: numbers(recordings, |one| one.host_class.clone()),
+            sources: numbers(recordings, |one| one.source.clone()),
             rows,
             duplicates: of(true),
             left_out: of(false),
             rejected: all,
             future: plan.future,
             part: part(&plan.description),
+            weighed: plan.chosen.iter().any(|chosen| chosen.weight != fleet::Weight::ONE),
+            executions: plan.description.executions,
             ledger: plan.ledger.clone(),
         }
     }
@@ -94,7 +103,8 @@ impl MergedFleet {
             "intermediate_files": self.rows.intermediate,
             "duplicates": list(&self.duplicates), "left_out": list(&self.left_out),
             "rejected": list(&self.rejected), "from_the_future": self.future,
-            "part": self.part, "ledger": self.ledger,
+            "part": self.part, "weighed": self.weighed, "executions": self.executions,
+            "sources": self.sources, "ledger": self.ledger,
         })
     }
 
@@ -108,6 +118,17 @@ impl MergedFleet {
             "merged {} of {files}: {recordings} of {hosts}; {rows_read} rows in, {rows_written} out",
             self.merged
         )];
+        if self.executions {
+            let named = |(source, number): (&String, &u64)| match source.as_str() {
+                "" => format!("unknown ({number})"),
+                source => format!("{source} ({number})"),
+            };
+            let sources: Vec<String> = self.sources.iter().map(named).collect();
+            lines.push(format!(
+                "counts are executions, estimated by what the samples of each source stand for: {}",
+                sources.join(", ")
+            ));
+        }
         if let Some(part) = &self.part {
             lines.push(format!("this is part {part}; merge all parts to get the whole"));
         }

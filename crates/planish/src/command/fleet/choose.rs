@@ -6,6 +6,7 @@ use crate::cli::Global;
 use crate::output;
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
+use fleet::law::Mixing;
 use fleet::plan::Options;
 use fleet::{Error, LEAST_MEMORY, Merged, Partition, Plan, Shard, Weight, time};
 use report::fleet::{Aside, MergedFleet};
@@ -36,6 +37,16 @@ pub struct Choice {
     /// Take only recordings of this class of hosts
     #[arg(long, value_name = "NAME")]
     pub host_class: Option<String>,
+    /// Weigh the counts of each shard by the executions that one of them stands for, so that different
+    /// sources (branch stacks of hardware, of software, …) add up
+    #[arg(long, conflicts_with = "raw")]
+    pub executions: bool,
+    /// Add counts of different sources as they are
+    #[arg(long)]
+    pub raw: bool,
+    /// What the counts of a source weigh besides, such as clock=0.5; may be given for several
+    #[arg(long, value_name = "SOURCE=NUMBER", value_parser = of_source)]
+    pub source_weight: Vec<(String, Weight)>,
     /// Memory to use at most, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     #[arg(value_parser = clap::value_parser!(u64).range(LEAST_MEMORY >> 20..1 << 30))]
@@ -43,6 +54,31 @@ pub struct Choice {
     /// Fail if a file cannot be read or merged, in place of merging the others
     #[arg(long)]
     pub strict: bool,
+}
+
+impl Choice {
+    /// The same choice of recordings, with all weights left out.
+    pub fn unweighed(&self) -> Choice {
+        Choice {
+            weight: Vec::new(),
+            decay: None,
+            executions: false,
+            raw: true,
+            source_weight: Vec::new(),
+            ..self.clone()
+        }
+    }
+}
+
+fn of_source(text: &str) -> Result<(String, Weight), String> {
+    let known = ["hardware-branches", "software-branches", "spe", "clock", "event", "emulated"];
+    let (source, number) =
+        text.split_once('=').ok_or("expected SOURCE=NUMBER, such as clock=0.5")?;
+    if !known.contains(&source) && !source.starts_with("simulated") {
+        return Err(format!("expected one of {}, found `{source}`", known.join(", ")));
+    }
+    let weight = number.parse().map_err(|error: fleet::weight::NoWeight| error.to_string())?;
+    Ok((source.to_owned(), weight))
 }
 
 /// What `--since` says.
@@ -65,7 +101,8 @@ fn half_life(text: &str) -> Result<NonZeroU64, &'static str> {
     duration(text).map(|seconds| NonZeroU64::new(seconds).unwrap_or(NonZeroU64::MIN))
 }
 
-/// Adds up the shards that the inputs name, into a file or a stream.
+/// Adds up the shards that the inputs name, into a file or a stream; `unsaid` is done with counts of
+/// different sources if no option says what.
 ///
 /// # Errors
 /// If nothing can be merged, or, with `--strict`, not all.
@@ -73,11 +110,12 @@ pub fn merge(
     inputs: &[PathBuf],
     choice: &Choice,
     partition: Option<Partition>,
+    unsaid: Mixing,
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<MergedFleet> {
     let strict = choice.strict;
-    let options = options(choice, partition, global.threads())?;
+    let options = options(choice, partition, unsaid, global.threads())?;
     let files = files(inputs, choice)?;
     let given = files.len();
     output::refuse_inputs([output], files.iter().map(|(path, _)| path.as_path()))?;
@@ -142,7 +180,12 @@ fn check(shards: &mut Vec<(Shard, Weight)>, rejected: &mut Vec<Aside>) -> Result
     Ok(())
 }
 
-fn options(args: &Choice, partition: Option<Partition>, threads: usize) -> anyhow::Result<Options> {
+fn options(
+    args: &Choice,
+    partition: Option<Partition>,
+    unsaid: Mixing,
+    threads: usize,
+) -> anyhow::Result<Options> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs());
     let now = match args.now {
         Some(now) => now,
@@ -158,6 +201,12 @@ fn options(args: &Choice, partition: Option<Partition>, threads: usize) -> anyho
         max_per_host: args.max_per_host.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         host_class: args.host_class.clone(),
         partition: partition.filter(|partition| partition.of > 1),
+        mixing: match (args.executions, args.raw) {
+            (true, _) => Mixing::Executions,
+            (_, true) => Mixing::Raw,
+            _ => unsaid,
+        },
+        by_source: args.source_weight.iter().cloned().collect(),
         memory: args.memory << 20,
         threads,
     })

@@ -5,6 +5,7 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print_json;
 use anyhow::bail;
 use fleet::Partition;
+use fleet::law::Mixing;
 use fleet::recording::MOST_PARTS;
 use report::fleet::MergedFleet;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Json && to_stream {
         bail!("-o - and --format json both want standard output; write the counts to a file");
     }
-    let merged = choose::merge(&args.inputs, &args.choice, args.partition, &args.output, global)?;
+    let (inputs, unsaid) = (&args.inputs, Mixing::Refused);
+    let merged = choose::merge(inputs, &args.choice, args.partition, unsaid, &args.output, global)?;
     tell(args, &merged, global)
 }
 

@@ -8,6 +8,7 @@ use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
 use counts::evidence::Evidence;
 use counts::{ImageCounts, artefact};
+use fleet::law::Mixing;
 use image::Image;
 use image::debug::DebugInfo;
 use profile::operations::{self, MergeReport};
@@ -67,8 +68,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     let folder = tempfile::tempdir().context("a directory for the sum of the shards")?;
     let place = folder.path().join("sum.counts");
-    let merged = choose::merge(&args.inputs, &args.choice, None, &place, global)?;
+    let (inputs, unsaid) = (&args.inputs, Mixing::WhereNeeded);
+    let merged = choose::merge(inputs, &args.choice, None, unsaid, &place, global)?;
     let counts = artefact::read(&place, File::open(&place)?)?;
+    // Weighed counts say nothing about the number of samples.
+    let unweighed = if merged.weighed {
+        let place = folder.path().join("unweighed.counts");
+        choose::merge(inputs, &args.choice.unweighed(), None, Mixing::Raw, &place, global)?;
+        Some(artefact::read(&place, File::open(&place)?)?)
+    } else {
+        None
+    };
     let is_named = |counts: &&ImageCounts| {
         let file = Path::new(&counts.path).file_name();
         newest.is(counts) || file.is_some_and(|file| *file == *name)
@@ -93,7 +103,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("no build of {name} could be used: {why}");
     };
     write(args, &recorded, &store, profile, global)?;
-    let own = of_service.iter().find(|counts| newest.is(counts));
+    let samples = unweighed.as_ref().unwrap_or(&counts);
+    let own = samples.images.iter().filter(is_named).find(|counts| newest.is(counts));
     let evidence = own.map(|own| report::Evidence::from(&Evidence::of(own, &recorded.image)));
     let told = FleetProfile { name, builds, output: args.output.clone() };
     if args.format == Format::Json {

@@ -44,6 +44,10 @@ pub struct Args {
     /// When it ended
     #[arg(long, value_name = "TIME", value_parser = second)]
     pub end: Option<u64>,
+    /// Taken branches of the program for each second of CPU time, if you know them (planish stat);
+    /// `fleet merge --executions` weighs samples that are taken by time with it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub branch_rate: Option<u64>,
     /// Count paths too, for a layout with cloned blocks
     #[arg(long)]
     pub paths: bool,
@@ -73,7 +77,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let selection = Selection { dedup: None, pid: None, allow_few: true, paths: args.paths };
     let mut written = Vec::new();
     for path in &args.inputs {
-        let recording = described(args, path)?;
+        let (input, mut recording) = described(args, path)?;
         let place = match (&args.output, &args.into) {
             (Some(output), _) => output.clone(),
             (None, Some(into)) => into.join(format!("{}.counts", recording.id)),
@@ -82,6 +86,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         let read = args.binary.iter().chain(&args.inputs).map(PathBuf::as_path);
         output::refuse_inputs([place.as_path()], read)?;
         let found = inputs::read(path, &images, selection, global)?;
+        recording.law = origin::law(&input, &found.counts.ledger, args.branch_rate)?;
         output::write_file(&place, |out| {
             Ok(fleet::write(&place, &found.counts, recording.clone(), out)?)
         })?;
@@ -105,7 +110,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// What the recording says of itself, and what the user does.
-fn described(args: &Args, path: &Path) -> anyhow::Result<Recording> {
+fn described(args: &Args, path: &Path) -> anyhow::Result<(Input, Recording)> {
     if path == Path::new("-") || !(path.is_file() || path.is_dir()) {
         bail!(
             "{}: a shard is made of a recording that is a file or a directory; `planish aggregate` \
@@ -131,5 +136,5 @@ fn described(args: &Args, path: &Path) -> anyhow::Result<Recording> {
     }
     recording.begin = args.begin.or(recording.begin);
     recording.end = args.end.or(recording.end);
-    Ok(recording)
+    Ok((input, recording))
 }

@@ -7,7 +7,7 @@ use crate::output::{self, print_json};
 use crate::progress;
 use anyhow::{Context as _, bail};
 use counts::{Counts, artefact};
-use fleet::simulate::{Fleet, shard};
+use fleet::simulate::{Fleet, MOST_SOURCES, shard};
 use random::Random;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,11 @@ pub struct Args {
     /// How much hosts differ: host n is 1 ÷ n^SKEW as busy as the first (0: all are alike)
     #[arg(long, value_name = "SKEW", default_value_t = 0.5, value_parser = skew)]
     pub skew: f64,
+    /// Kinds of sources, which take turns among the hosts: each next one takes a quarter of the samples,
+    /// so that one of its counts stands for four times as many executions
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SOURCES)))]
+    pub sources: u32,
     /// Deliver so many of a hundred shards twice
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent_of_all)]
     pub duplicates: f64,
@@ -79,6 +84,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         begin: args.begin,
         share: args.share / 100.0,
         skew: args.skew,
+        sources: args.sources,
         seed: args.seed,
     };
     let mut fault = Random::new(args.seed ^ 0x5eed);
