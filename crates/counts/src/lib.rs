@@ -13,6 +13,7 @@ pub mod binding;
 mod by_name;
 mod by_space;
 pub mod contexts;
+pub mod density;
 mod enough;
 mod error;
 pub mod evidence;

@@ -20,6 +20,7 @@ pub mod recording;
 mod shard;
 pub mod simulate;
 mod sources;
+pub mod stability;
 pub mod time;
 mod tree;
 pub mod weight;

@@ -358,3 +358,61 @@ fn counts_of_an_older_build_are_carried_over_by_source_or_named() {
     let both = samples("app.afdo");
     assert!(alone > Some(0) && both > alone.map(|alone| alone * 3 / 2), "{alone:?} {both:?}");
 }
+
+#[test]
+fn status_says_whether_there_are_enough_recordings_and_of_what() {
+    let (folder, _) = fleet_of_ten();
+    let here = folder.path();
+    done(
+        here,
+        "fleet simulate run.counts --hosts 30 --recordings 4 --share 100 --skew 0.2 --into many",
+        0,
+    );
+    done(here, "fleet simulate run.counts --hosts 3 --recordings 1 --share 1 --into few", 0);
+    let (told, _) = done(here, "fleet status few --for @binary --format json", 1);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["schema"], &told["enough"]), (&"planish-fleet-status".into(), &false.into()));
+    assert!(told["verdict"].as_str().unwrap().contains("times as many samples"), "{told}");
+    let (told, _) = done(here, "fleet status many --for @binary --format json --page page.html", 0);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert_eq!(told["enough"], true, "{told}");
+    let stable = &told["stability"];
+    let (low, high) =
+        (number(&stable["interval_percent"][0]), number(&stable["interval_percent"][1]));
+    let overlap = number(&stable["overlap_percent"]);
+    assert!(90.0 < low && low <= overlap && overlap <= high && high <= 100.0, "{stable}");
+    assert!(number(&told["density"]) > 60.0, "{}", told["density"]);
+    let classes = told["host_classes"].as_array().unwrap();
+    let names: Vec<&str> = classes.iter().map(|class| class["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["batch", "cache", "web"]);
+    let shares: f64 = classes.iter().map(|class| number(&class["percent"])).sum();
+    assert!((shares - 100.0).abs() < 0.1, "{classes:?}");
+    assert!(classes.iter().all(|class| number(&class["overlap_percent"]) > 95.0), "{classes:?}");
+    assert_eq!(told["builds"][0]["note"], "the newest build");
+    let page = std::fs::read_to_string(here.join("page.html")).unwrap();
+    for part in ["enough", "Classes of hosts", "Stability", "batch"] {
+        assert!(page.contains(part), "no `{part}` in {page}");
+    }
+    assert!(!page.contains("http://") && !page.contains("https://"), "{page}");
+    // A recording of another program is none of this one; and who waits does not wait for ever.
+    let (_, said) = done(here, "fleet status many --for planish-none", 2);
+    assert!(said.contains("planish-none"), "{said}");
+    let line = "fleet status few --for @binary --until-enough --every 1s --timeout 2s";
+    let (told, _) = done(here, line, 1);
+    assert!(told.contains("not enough"), "{told}");
+    // Shards that come meanwhile end the waiting.
+    let line = "fleet status late --for @binary --until-enough --every 1s --timeout 60s"
+        .replace("@binary", &fixture("test.binary"));
+    std::fs::create_dir(here.join("late")).unwrap();
+    let mut waiting = Command::new(env!("CARGO_BIN_EXE_planish"));
+    let waiting = waiting.current_dir(here).args(line.split_whitespace()).stdin(Stdio::null());
+    let mut waiting = waiting.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(waiting.try_wait().unwrap().is_none());
+    for entry in std::fs::read_dir(here.join("many")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::rename(entry.path(), here.join("late").join(entry.file_name())).unwrap();
+    }
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+}

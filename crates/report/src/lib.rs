@@ -14,6 +14,7 @@ pub mod doctor;
 mod escape;
 mod evidence;
 pub mod fleet;
+pub mod fleet_status;
 mod form;
 pub mod kernel;
 pub mod layout;

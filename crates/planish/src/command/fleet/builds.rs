@@ -33,7 +33,7 @@ impl Store {
     }
 
     /// The program of a build; `recorded` is where it lay on its host.
-    fn find(&self, id: &BuildId, recorded: &str) -> Option<Image> {
+    pub fn find(&self, id: &BuildId, recorded: &str) -> Option<Image> {
         let places = self.directories.iter().flat_map(|directory| {
             let name = Path::new(recorded).file_name().map(|name| directory.join(name));
             by_id_all(directory, id).into_iter().chain(name)

@@ -57,6 +57,11 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// The same choice of recordings of one class of hosts, with all weights left out.
+    pub fn unweighed_of(&self, class: &str) -> Choice {
+        Choice { host_class: Some(class.to_owned()), ..self.unweighed() }
+    }
+
     /// The same choice of recordings, with all weights left out.
     pub fn unweighed(&self) -> Choice {
         Choice {

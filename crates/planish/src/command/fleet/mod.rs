@@ -8,6 +8,7 @@ mod profile;
 mod shard;
 mod show;
 mod simulate;
+mod status;
 
 use crate::cli::Global;
 use fleet::{Error, Shard};
@@ -31,6 +32,8 @@ enum Tool {
     Merge(merge::Args),
     /// Make one profile of a service out of the counts of all its builds and hosts
     Profile(profile::Args),
+    /// Say what each build and class of hosts gave, and whether there are enough recordings
+    Status(status::Args),
     /// Keep the programs of all builds where fleet profile finds them
     Binaries(binaries::Args),
     /// Make shards as a fleet would deliver them, out of real counts, to try things on
@@ -45,6 +48,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Shard(args) => shard::run(args, global),
         Tool::Merge(args) => merge::run(args, global),
         Tool::Profile(args) => profile::run(args, global),
+        Tool::Status(args) => status::run(args, global),
         Tool::Binaries(args) => binaries::run(args, global),
         Tool::Simulate(args) => simulate::run(args, global),
         Tool::Show(args) => show::run(args, global),
