@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -54,6 +54,10 @@ bench-record: ## planish record beside perf record (root); writes measurements/
 bench-report: setup ## planish report beside perf, samply, hotspot and inferno on 1 GB (BENCH_LARGE=20000000000: 20 GB, too); writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench-report.sh
+
+bench-fleet: setup ## planish fleet merge beside DuckDB at 1, 10 and 100 million rows; writes measurements/
+	@scripts/setup.sh bench
+	@scripts/bench-fleet.sh
 
 bench-faults: ## recordings on slow and full disks, recorders killed at 200 moments (root); writes measurements/
 	@scripts/bench-faults.sh
