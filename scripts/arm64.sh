@@ -46,12 +46,12 @@ planish() { qemu-aarch64 -L /usr/aarch64-linux-gnu "$built/planish" "$@"; }
 
 if [ "${1:-}" != guest ]; then
   say "builds for $triple, and checks as on x86-64"
-  "$CARGO" build ${JOBS:+-j "$JOBS"} --target $triple -p planish -p qemu-branches -p hugetext
+  "$CARGO" build ${JOBS:+-j "$JOBS"} --target $triple -p planish -p qemu-plugin -p hugetext
   "$CARGO" clippy ${JOBS:+-j "$JOBS"} --target $triple --workspace --all-targets -- -D warnings
   # What these crates make of bytes must not depend on the processor.
   say "runs the tests of crates that only compute, emulated"
   "$CARGO" test ${JOBS:+-j "$JOBS"} --target $triple -p perfdata -p statistics --lib
-  "$CARGO" build ${JOBS:+-j "$JOBS"} -p planish -p qemu-branches
+  "$CARGO" build ${JOBS:+-j "$JOBS"} -p planish -p qemu-plugin
 fi
 
 native=$(dirname "$work")/debug/planish

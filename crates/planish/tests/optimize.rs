@@ -83,7 +83,7 @@ fn has_clang() -> bool {
     has("clang-22") && has("ld.lld-22")
 }
 
-/// The plugin lies beside the tests' executable once `cargo build -p qemu-branches` has run.
+/// The plugin lies beside the tests' executable once `cargo build -p qemu-plugin` has run.
 fn has_emulation() -> bool {
     let beside =
         Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");

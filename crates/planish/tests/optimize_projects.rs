@@ -95,7 +95,7 @@ fn has(tool: &str) -> bool {
     found
 }
 
-/// The plugin lies beside the tests' executable once `cargo build -p qemu-branches` has run.
+/// The plugin lies beside the tests' executable once `cargo build -p qemu-plugin` has run.
 fn can_optimize() -> bool {
     let beside =
         Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");

@@ -51,7 +51,7 @@ pub(crate) const SAMPLE_FIELDS: u64 = sample_type::IP
 /// The attribute of emulated recordings: every so many taken branches, with the branch stack and,
 /// asked for, the call chain.
 pub(crate) fn emulated(period: u64, name: &str, call_chains: bool) -> EventAttr {
-    use planish_qemu_branches::spool::{CALL_CHAIN, SAMPLE_TYPE};
+    use qemu_branches::spool::{CALL_CHAIN, SAMPLE_TYPE};
     EventAttr {
         kind: TYPE_HARDWARE,
         size_bytes: EventAttr::WRITTEN_BYTES,
@@ -71,7 +71,7 @@ pub(crate) fn emulated(period: u64, name: &str, call_chains: bool) -> EventAttr 
             | flag::BUILD_ID,
         branch_sample_type: branch_sample::USER | branch_sample::ANY,
         clockid: CLOCK_MONOTONIC,
-        ids: vec![planish_qemu_branches::spool::EVENT_ID],
+        ids: vec![qemu_branches::spool::EVENT_ID],
         name: Some(name.to_owned()),
         ..EventAttr::default()
     }

@@ -5,7 +5,7 @@ use crate::features::features;
 use crate::file::Output;
 use crate::sys::{self, ForwardSignals, Map};
 use crate::{Counted, Ending, Error, Summary, attr, elf, leftovers, merge, plugin};
-use planish_qemu_branches::spool;
+use qemu_branches::spool;
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

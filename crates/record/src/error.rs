@@ -68,7 +68,7 @@ pub enum Error {
     /// The plugin is not where it is looked for.
     #[error(
         "cannot find the qemu plugin {name}; looked at {}. Build it with \
-         `cargo build --release -p qemu-branches`, or name it in PLANISH_QEMU_PLUGIN",
+         `cargo build --release -p qemu-plugin`, or name it in PLANISH_QEMU_PLUGIN",
         looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     )]
     NoPlugin {

@@ -5,7 +5,7 @@ use crate::file::Output;
 use crate::seen::{Seen, mmap_build_id};
 use crate::sys::Map;
 use perfdata::kind;
-use planish_qemu_branches::spool::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, GRANULE_BYTES, HEADER_BYTES};
+use qemu_branches::spool::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, GRANULE_BYTES, HEADER_BYTES};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;

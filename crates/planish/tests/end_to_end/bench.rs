@@ -35,7 +35,7 @@ pub fn has_emulation() -> bool {
         Path::new(env!("CARGO_BIN_EXE_planish")).with_file_name("libplanish_qemu_branches.so");
     let found = beside.is_file() || std::env::var_os("PLANISH_QEMU_PLUGIN").is_some();
     if !found {
-        eprintln!("skipped: the emulation plugin is not built (cargo build -p qemu-branches)");
+        eprintln!("skipped: the emulation plugin is not built (cargo build -p qemu-plugin)");
     }
     found && has("qemu-x86_64")
 }

@@ -1,6 +1,6 @@
 //! The metrics themselves, their derived shares, and what has to be said about them.
 
-use planish_qemu_branches::geometry::Geometry;
+use qemu_branches::geometry::Geometry;
 use serde::{Deserialize, Serialize};
 use std::ops::Deref;
 

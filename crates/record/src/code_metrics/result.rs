@@ -1,7 +1,7 @@
 //! The plugin's result file: a line per process, added up, or per section of a machine's run.
 
 use super::{Counters, Error};
-use planish_qemu_branches::RESULT_BEGINS;
+use qemu_branches::RESULT_BEGINS;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 

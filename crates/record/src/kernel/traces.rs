@@ -10,7 +10,7 @@ use crate::machine::Transcript;
 use crate::sys::{ForwardSignals, Map};
 use crate::{Error, merge};
 use perfdata::RuntimeAddr;
-use planish_qemu_branches::traces;
+use qemu_branches::traces;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::Path;

@@ -3,7 +3,7 @@
 
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, ReadCache, elf};
-use planish_qemu_branches::maps;
+use qemu_branches::maps;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
