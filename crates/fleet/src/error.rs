@@ -55,6 +55,19 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A shard counts more than its recording had.
+    #[error(
+        "{path}: counts {counted} branches or samples, and its recording had {stated}; take the \
+         shard from its host again"
+    )]
+    Overclaimed {
+        /// The file.
+        path: PathBuf,
+        /// What its rows add up to.
+        counted: u128,
+        /// What it says that the recording had.
+        stated: u128,
+    },
     /// An input names no file.
     #[error("{path}: {why}")]
     NoFiles {
@@ -132,6 +145,7 @@ impl Error {
             Error::Shard { path, .. }
             | Error::Description { path, .. }
             | Error::Newer { path, .. }
+            | Error::Overclaimed { path, .. }
             | Error::Changed { path } => Some(path),
             _ => None,
         }

@@ -61,6 +61,24 @@ impl Law {
         u32::try_from(bits).ok().map(Weight::from_bits)
     }
 
+    /// The part of what passed that can have passed in so many seconds on so many CPUs, in 1/65536; none
+    /// where all of it can. A CPU does at most 8 cycles or branches in a nanosecond, and a
+    /// nanosecond in a nanosecond; a second more is granted, since times are whole seconds.
+    pub fn cap(&self, seconds: u64, cpus: u32) -> Option<Weight> {
+        let most = match self.unit {
+            Unit::Ns => 1,
+            Unit::Cycles | Unit::Branches => 8,
+            // Each stands for a period of operations, of which no more is known.
+            Unit::Executions => return None,
+        };
+        let ns = (u128::from(seconds) + 1) * u128::from(cpus) * 1_000_000_000;
+        let (allowed, events) = (ns * most, u128::from(self.events));
+        if events <= allowed {
+            return None;
+        }
+        u32::try_from((allowed << 16) / events).ok().map(Weight::from_bits)
+    }
+
     /// That of both recordings together, where both are of one unit.
     pub fn with(self, other: Law) -> Option<Law> {
         let events = self.events.checked_add(other.events)?;
@@ -100,6 +118,12 @@ mod tests {
         assert_eq!(weight(Unit::Branches, 5, 0), None);
         assert_eq!(weight(Unit::Branches, 65536, 1), None, "more than the largest weight");
         assert_eq!(weight(Unit::Branches, u64::MAX, u64::MAX), Some(1 << 16));
+        let law = |unit, events| Law { unit, events, counts: 1 };
+        let second = 1_000_000_000;
+        assert_eq!(law(Unit::Ns, 12 * second).cap(5, 2), None);
+        assert_eq!(law(Unit::Ns, 24 * second).cap(5, 2), Some(Weight::from_bits(32768)));
+        assert_eq!(law(Unit::Branches, 96 * second).cap(5, 2), None);
+        assert_eq!(law(Unit::Executions, u64::MAX).cap(0, 1), None);
         let one = Law { unit: Unit::Ns, events: 1, counts: 2 };
         assert_eq!(one.with(one), Some(Law { unit: Unit::Ns, events: 2, counts: 4 }));
         assert_eq!(one.with(Law { unit: Unit::Cycles, ..one }), None);

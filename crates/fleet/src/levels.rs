@@ -6,12 +6,13 @@ use crate::kway::{self, Kept};
 use crate::plan::{Chosen, Options, Plan};
 use crate::recording::KEY;
 use crate::tree::Source;
-use crate::{Error, Weight};
+use crate::{Error, Weight, digest};
 use beside::scratch::Scratch;
 use counts::Ledger;
 use counts::artefact::rows::{BATCH_BYTES, Rows};
 use counts::artefact::writer::{GROUP_BYTES, Writer};
 use counts::artefact::{self};
+use sha2::{Digest as _, Sha256};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -31,13 +32,15 @@ pub struct Merged {
     pub rows_written: u64,
     /// Files merged for a while, because not all fit into memory at once.
     pub intermediate: u64,
+    /// Of which taken from a merge that was broken off.
+    pub reused: u64,
 }
 
 /// A file to be merged.
 enum Part<'s> {
     Shard(Chosen<'s>),
-    /// Of a level before: its name, and what it takes to read it.
-    Made(PathBuf, u64),
+    /// Of a level before: its name, what it takes to read it, and what it was made of.
+    Made(PathBuf, u64, String),
 }
 
 impl Part<'_> {
@@ -45,7 +48,7 @@ impl Part<'_> {
     fn bytes(&self) -> u64 {
         let held = match self {
             Part::Shard(chosen) => chosen.shard.about.held_bytes,
-            Part::Made(_, held) => *held,
+            Part::Made(_, held, _) => *held,
         };
         held.saturating_add(BATCH_BYTES)
     }
@@ -53,7 +56,23 @@ impl Part<'_> {
     fn path(&self) -> &Path {
         match self {
             Part::Shard(chosen) => &chosen.shard.path,
-            Part::Made(path, _) => path,
+            Part::Made(path, _, _) => path,
+        }
+    }
+
+    /// Its rows, if it is a shard.
+    fn shard_rows(&self) -> u64 {
+        match self {
+            Part::Shard(chosen) => chosen.shard.about.rows,
+            Part::Made(..) => 0,
+        }
+    }
+
+    /// Its bytes, if it is a shard.
+    fn shard_bytes(&self) -> u64 {
+        match self {
+            Part::Shard(chosen) => chosen.shard.bytes,
+            Part::Made(..) => 0,
         }
     }
 
@@ -61,15 +80,72 @@ impl Part<'_> {
         match self {
             Part::Shard(Chosen { shard, weight }) => {
                 let (bytes, rows) = (shard.bytes, shard.about.rows);
-                Ok(Source::new(shard.path.clone(), shard.rows()?, *weight, bytes, rows))
+                let source = Source::new(shard.path.clone(), shard.rows()?, *weight, bytes, rows);
+                Ok(source.claiming(shard.claim()))
             }
-            Part::Made(path, _) => {
+            Part::Made(path, _, _) => {
                 let file = beside::given::open(path)?;
                 let (_, rows) = Rows::open(path, file, "")?;
                 Ok(Source::new(path.clone(), rows, Weight::ONE, 0, 0))
             }
         }
     }
+}
+
+/// Where files of levels lie.
+struct Folder<'f> {
+    kept: Option<&'f Path>,
+    scratch: Option<Scratch>,
+}
+
+impl Folder<'_> {
+    fn path(&mut self) -> Result<&Path, Error> {
+        if let Some(kept) = self.kept {
+            return Ok(kept);
+        }
+        let scratch = match self.scratch.take() {
+            Some(scratch) => scratch,
+            None => Scratch::new()?,
+        };
+        Ok(self.scratch.insert(scratch).path())
+    }
+
+    /// Removes what nobody needs once the result is there; what cannot be removed is left.
+    fn clear(&self) {
+        let Some(kept) = self.kept else { return };
+        let entries = std::fs::read_dir(kept).into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            let is_own = name.to_str().is_some_and(|name| {
+                name.strip_suffix(".counts").is_some_and(|key| {
+                    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
+                })
+            });
+            if is_own {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+/// What a file of a level is made of, as a name: its shards with their weights, and what of the rows is
+/// kept.
+fn key(group: &[Part<'_>], kept: Kept) -> String {
+    let mut hash = Sha256::new();
+    hash.update(format!("{} {:?} ", kept.halves, kept.partition));
+    for part in group {
+        match part {
+            Part::Shard(chosen) => {
+                hash.update(chosen.shard.footer);
+                hash.update(chosen.weight.bits().to_le_bytes());
+                // The same bytes under another architecture have other rows.
+                hash.update(chosen.shard.description.architecture());
+                hash.update([0]);
+            }
+            Part::Made(_, _, key) => hash.update(key),
+        }
+    }
+    digest::hex(&hash.finalize().into())
 }
 
 /// Merges what is planned into `out`, which `path` names in messages; `tell` hears of the bytes of
@@ -91,29 +167,36 @@ pub fn merge(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         asked => asked,
     };
-    let mut scratch: Option<Scratch> = None;
-    let mut done = Merged { rows_read: 0, rows_written: 0, intermediate: 0 };
+    let mut folder = Folder { kept: options.keep.as_deref(), scratch: None };
+    if let Some(kept) = folder.kept {
+        std::fs::create_dir_all(kept)?;
+    }
+    let mut done = Merged { rows_read: 0, rows_written: 0, intermediate: 0, reused: 0 };
     loop {
         let groups = groups(parts, budget)?;
         let last = match <[Vec<Part<'_>>; 1]>::try_from(groups) {
             Ok([last]) => last,
             Err(groups) => {
-                let folder = match &mut scratch {
-                    Some(folder) => folder,
-                    None => scratch.insert(Scratch::new()?),
-                };
                 parts = Vec::new();
                 for group in groups {
-                    let name = folder.path().join(format!("{}.counts", done.intermediate));
+                    let key = key(&group, kept);
+                    let name = folder.path()?.join(format!("{key}.counts"));
                     done.intermediate += 1;
-                    done.rows_read += made(&group, plan, kept, threads, &name, tell)?;
-                    for part in &group {
-                        if let Part::Made(path, _) = part {
+                    // Files are there whole or not at all.
+                    if folder.kept.is_some() && name.is_file() {
+                        done.reused += 1;
+                        done.rows_read += group.iter().map(Part::shard_rows).sum::<u64>();
+                        tell(group.iter().map(Part::shard_bytes).sum());
+                    } else {
+                        done.rows_read += made(&group, plan, kept, threads, &name, tell)?;
+                    }
+                    for part in group.iter().filter(|_| folder.kept.is_none()) {
+                        if let Part::Made(path, _, _) = part {
                             std::fs::remove_file(path)?;
                         }
                     }
                     let about = artefact::about(&name, beside::given::open(&name)?)?;
-                    parts.push(Part::Made(name, about.held_bytes));
+                    parts.push(Part::Made(name, about.held_bytes, key));
                 }
                 continue;
             }
@@ -124,6 +207,7 @@ pub fn merge(
             add_up(&last, kept, threads, tell, |image, row| Ok(writer.push(image, row)?))?;
         done.rows_read += if shards { read } else { 0 };
         done.rows_written = writer.finish()?;
+        folder.clear();
         return Ok(done);
     }
 }

@@ -59,6 +59,7 @@ pub fn described(input: &Input, id: String) -> Recording {
     Recording {
         id,
         host: short(said.hostname.as_deref()),
+        cpus: said.cpus.map(|(_, online)| online).filter(|online| *online > 0),
         cpu_model: short(said.cpu_description.as_deref().or(said.cpu_id.as_deref())),
         architecture: short(said.arch.as_deref()),
         begin,

@@ -38,6 +38,9 @@ pub struct Options {
     pub by_source: BTreeMap<String, Weight>,
     /// Memory that may be used, in bytes.
     pub memory: u64,
+    /// Keep files of levels in this directory, and take those that are there from a merge that was
+    /// broken off.
+    pub keep: Option<PathBuf>,
     /// Threads that read shards; 0: as many as the machine has processors.
     pub threads: usize,
 }
@@ -75,6 +78,8 @@ pub struct Plan<'s> {
     pub left_out: Vec<(&'s Shard, Why)>,
     /// Those that cannot, and why.
     pub rejected: Vec<(&'s Shard, String)>,
+    /// Shards that say that more passed than their time and CPUs allow, and are weighed down to that.
+    pub capped: Vec<&'s Shard>,
     /// Recordings from the future, whose weight is that of no age.
     pub future: usize,
     /// What the result says of itself.
@@ -113,6 +118,7 @@ impl<'s> Plan<'s> {
             chosen: Vec::new(),
             left_out: Vec::new(),
             rejected: Vec::new(),
+            capped: Vec::new(),
             future: 0,
             description: Description::of(Vec::new(), true),
             ledger: Ledger::default(),
@@ -127,9 +133,18 @@ impl<'s> Plan<'s> {
             left = plan.decay(left, half_life, options.now);
             left.sort_by_cached_key(order);
         }
-        left = sources::weigh(left, options.mixing, &options.by_source, |chosen, why| {
-            plan.rejected.push((chosen.shard, why));
-        });
+        let (mut rejected, mut capped) = (Vec::new(), Vec::new());
+        left = sources::weigh(
+            left,
+            options.mixing,
+            &options.by_source,
+            |chosen, why| {
+                rejected.push((chosen.shard, why));
+            },
+            |chosen| capped.push(chosen.shard),
+        );
+        plan.rejected.extend(rejected);
+        plan.capped = capped;
         left.sort_by_cached_key(order);
         let counted = plan.choose(left);
         if let Some(most) = options.max_per_host {

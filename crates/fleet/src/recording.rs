@@ -30,6 +30,12 @@ pub struct Recording {
     pub host: String,
     /// What kind of machine it is, as its owner calls it.
     pub host_class: String,
+    /// Where it stands, as its owner calls it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub region: String,
+    /// Its CPUs that were online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<u32>,
     /// Model of its CPU.
     pub cpu_model: String,
     /// Architecture of its kernel (`x86_64`, `aarch64`).
@@ -108,6 +114,7 @@ impl Recording {
         let texts = [
             &self.host,
             &self.host_class,
+            &self.region,
             &self.cpu_model,
             &self.architecture,
             &self.source,

@@ -4,7 +4,9 @@
 use crate::recording::{Description, KEY, Recording, VERSION, Wrong};
 use crate::{Error, digest};
 use counts::Counts;
-use counts::artefact::{self, About, rows::Rows};
+use counts::artefact::row::Kind;
+use counts::artefact::rows::{Block, Rows};
+use counts::artefact::{self, About};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,9 +73,55 @@ impl Shard {
         Ok(rows.map_err(|source| Error::of_shard(path, source))?.1)
     }
 
+    /// What its rows may add up to, where its recordings say what they had.
+    pub(crate) fn claim(&self) -> Claim {
+        let own = &self.description;
+        let each = own.recordings.iter().map(|one| {
+            one.law.filter(|_| one.weights.is_empty()).map(|law| u128::from(law.counts))
+        });
+        let stated = if own.executions { None } else { each.sum::<Option<u128>>() };
+        Claim { stated, branches: 0, samples: 0 }
+    }
+
     /// Whether rows of it name an architecture once it is merged.
     pub(crate) fn tells_architectures(&self) -> bool {
         self.about.architectures || !self.description.architecture().is_empty()
+    }
+}
+
+/// What the rows of a shard add up to, and what its recordings had.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// Entries of branch stacks, or samples where there are none; absent where nobody says.
+    pub(crate) stated: Option<u128>,
+    branches: u128,
+    samples: u128,
+}
+
+impl Claim {
+    /// Where nothing is stated.
+    pub(crate) const NONE: Claim = Claim { stated: None, branches: 0, samples: 0 };
+
+    /// Adds rows.
+    ///
+    /// # Errors
+    /// Where they are more than the recordings had.
+    pub(crate) fn add(&mut self, path: &Path, block: &Block) -> Result<(), Error> {
+        let Some(stated) = self.stated else { return Ok(()) };
+        for row in &block.rows {
+            let sum = match row.key.kind {
+                Kind::Branch => &mut self.branches,
+                Kind::Sample => &mut self.samples,
+                _ => continue,
+            };
+            *sum = sum.saturating_add(row.count);
+        }
+        // Stacks have several branches for each sample.
+        let counted = self.branches.max(self.samples);
+        if counted <= stated {
+            return Ok(());
+        }
+        Err(Error::Overclaimed { path: path.to_owned(), counted, stated })
     }
 }
 
@@ -83,9 +131,13 @@ impl Shard {
 /// Where there is one.
 pub fn check(shard: &Shard) -> Result<(), Error> {
     let (mut rows, mut spare) = (shard.rows()?, Vec::new());
+    let mut claim = shard.claim();
     loop {
         match rows.next_block(spare) {
-            Ok(Some(block)) => spare = block.rows,
+            Ok(Some(block)) => {
+                claim.add(&shard.path, &block)?;
+                spare = block.rows;
+            }
             Ok(None) => return Ok(()),
             Err(source) => return Err(Error::of_shard(&shard.path, source)),
         }

@@ -63,12 +63,24 @@ pub(crate) fn weight(chosen: &Chosen<'_>) -> Result<Weight, &'static str> {
         .ok_or("a count of it stands for no or for more than 65535 executions; give --weight")
 }
 
+/// The weight that caps a recording which says that more passed than its time and its CPUs allow.
+pub(crate) fn cap(chosen: &Chosen<'_>) -> Option<Weight> {
+    match &chosen.shard.description.recordings[..] {
+        [one] if one.weights.is_empty() => {
+            let seconds = one.end?.checked_sub(one.begin?)?;
+            one.law?.cap(seconds, one.cpus?)
+        }
+        _ => None,
+    }
+}
+
 /// Gives each shard the weight that makes executions of its counts; those that have none are told of.
 pub(crate) fn weigh<'s>(
     given: Vec<Chosen<'s>>,
     mixing: Mixing,
     by_source: &BTreeMap<String, Weight>,
     mut reject: impl FnMut(Chosen<'s>, String),
+    mut capped: impl FnMut(&Chosen<'s>),
 ) -> Vec<Chosen<'s>> {
     let mut weighed = Vec::with_capacity(given.len());
     for mut chosen in given {
@@ -80,7 +92,15 @@ pub(crate) fn weigh<'s>(
             [source] => by_source.get(*source).copied().unwrap_or(Weight::ONE),
             _ => Weight::ONE,
         };
-        let both = own.map(|own| own.times(trust).and_then(|own| chosen.weight.times(own)));
+        let cap = cap(&chosen);
+        if cap.is_some() {
+            capped(&chosen);
+        }
+        let cap = cap.unwrap_or(Weight::ONE);
+        let both = own.map(|own| {
+            let own = own.times(trust).and_then(|own| own.times(cap));
+            own.and_then(|own| chosen.weight.times(own))
+        });
         match both {
             Ok(Some(weight)) => {
                 chosen.weight = weight;

@@ -7,6 +7,7 @@
 //! Output: blocks of rows in order. Rows of one key may still follow one another, since a file may
 //! have a key twice. Invariant: each stream has a block or two in memory.
 
+use crate::shard::Claim;
 use crate::{Error, Weight};
 use counts::artefact::row::{ImageKey, Kind, LIMIT, Row, RowKey};
 use counts::artefact::rows::{Block, Rows};
@@ -30,6 +31,7 @@ pub(crate) struct Source {
     read: u64,
     /// Whether rows of the first half are kept.
     halves: bool,
+    claim: Claim,
 }
 
 impl Source {
@@ -41,7 +43,23 @@ impl Source {
         bytes: u64,
         stated: u64,
     ) -> Source {
-        Source { path, rows, weight, bytes, stated, told: 0, read: 0, halves: true }
+        Source {
+            path,
+            rows,
+            weight,
+            bytes,
+            stated,
+            told: 0,
+            read: 0,
+            halves: true,
+            claim: Claim::NONE,
+        }
+    }
+
+    /// Sees to it that its rows add up to no more than it says.
+    pub(crate) fn claiming(mut self, claim: Claim) -> Source {
+        self.claim = claim;
+        self
     }
 
     /// Leaves out rows of the first half.
@@ -63,6 +81,7 @@ impl Source {
             let until = u64::try_from(until).unwrap_or(u64::MAX).min(self.bytes);
             heard.read(block.rows.len() as u64, until - self.told);
             self.told = until;
+            self.claim.add(&self.path, &block)?;
             if !self.halves {
                 block.rows.retain(|row| !row.key.kind.is_first_half());
             }

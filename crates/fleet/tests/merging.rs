@@ -245,4 +245,38 @@ fn a_merge_in_levels_gives_the_same_bytes_within_its_memory() {
     // More files than may be open take levels, whatever the memory.
     assert_eq!(merged(&plain(&files), &more, &other).intermediate, 2);
     assert_eq!(bytes(&to), bytes(&other));
+    // What a merge that was broken off has left is used again, and goes once all is merged.
+    let keep = folder.path().join("keep");
+    let kept = Options { keep: Some(keep.clone()), ..options() };
+    let shards = plain(&files);
+    let open = |(path, weight): &(std::path::PathBuf, Weight)| {
+        (fleet::Shard::open(path).unwrap(), *weight)
+    };
+    let opened: Vec<_> = shards.iter().map(open).collect();
+    let plan = Plan::of(&opened, &kept).unwrap();
+    let broken = fleet::merge(&plan, &kept, &other, Full(64), &|_| {});
+    assert!(broken.is_err());
+    let left = std::fs::read_dir(&keep).unwrap().count() as u64;
+    assert_eq!(left, few.intermediate);
+    let again = merged(&shards, &kept, &other);
+    assert_eq!((again.reused, again.rows_read), (few.intermediate, few.rows_read));
+    assert_eq!(bytes(&to), bytes(&other));
+    assert_eq!(std::fs::read_dir(&keep).unwrap().count(), 0);
+    // Another choice of shards makes files of its own.
+    assert!(fleet::merge(&plan, &kept, &other, Full(64), &|_| {}).is_err());
+    assert_eq!(merged(&shards[1..], &kept, &other).reused, 0);
+}
+
+/// A disk with room for so many bytes.
+struct Full(usize);
+
+impl std::io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

@@ -181,3 +181,60 @@ fn a_simulated_fleet_of_two_sources_adds_up_to_the_counts_it_was_drawn_from() {
     let (_, said) = done(here, "fleet merge spool --source-weight tape=1 -o x.counts", 2);
     assert!(said.contains("hardware-branches"), "{said}");
 }
+
+/// Writes a shard of the fixture's counts, with what its recording says of itself.
+fn deliver(place: &Path, counts: &Counts, id: &str, say: impl FnOnce(&mut fleet::Recording)) {
+    let mut recording = fleet::Recording { id: id.to_owned(), ..fleet::Recording::default() };
+    say(&mut recording);
+    fleet::write(place, counts, recording, std::fs::File::create(place).unwrap()).unwrap();
+}
+
+#[test]
+fn hosts_that_say_more_than_can_be_are_capped_or_rejected_and_named() {
+    use fleet::law::{Law, Unit};
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let fixture = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/autofdo").join(name);
+        path.display().to_string()
+    };
+    let line = format!(
+        "aggregate {} --binary {} -o run.counts",
+        fixture("test.lbr"),
+        fixture("test.binary")
+    );
+    done(here, &line, 0);
+    let counts = read(&here.join("run.counts"));
+    let total = |counts: &Counts| -> u128 {
+        counts.images.iter().map(counts::ImageCounts::branch_total).sum()
+    };
+    let entries = u64::try_from(total(&counts)).unwrap();
+    std::fs::create_dir(here.join("spool")).unwrap();
+    let honest = |recording: &mut fleet::Recording| {
+        recording.source = "software-branches".to_owned();
+        (recording.begin, recording.end, recording.cpus) = (Some(1000), Some(1004), Some(2));
+        recording.region = "north".to_owned();
+        recording.law = Some(Law { unit: Unit::Ns, events: 9_000_000_000, counts: entries });
+    };
+    deliver(&here.join("spool/a.counts"), &counts, "a", honest);
+    // Twenty seconds of CPU time in ten.
+    deliver(&here.join("spool/b.counts"), &counts, "b", |recording| {
+        honest(recording);
+        recording.law = Some(Law { unit: Unit::Ns, events: 20_000_000_000, counts: entries });
+    });
+    // More rows than its recording had entries.
+    deliver(&here.join("spool/c.counts"), &counts, "c", |recording| {
+        honest(recording);
+        recording.law = Some(Law { unit: Unit::Ns, events: 9_000_000_000, counts: entries / 2 });
+    });
+    let (told, said) = done(here, "fleet merge spool -o all.counts --format json", 1);
+    assert!(said.contains("rejected: spool/c.counts: counts "), "{said}");
+    assert!(
+        said.contains("capped: spool/b.counts") && said.contains("regions: north (2)"),
+        "{said}"
+    );
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["capped"][0], &told["merged"]), (&"spool/b.counts".into(), &2.into()));
+    let sum = total(&read(&here.join("all.counts"))) as f64;
+    assert!((sum / entries as f64 - 1.5).abs() < 0.01, "{sum} of {entries}");
+}

@@ -35,8 +35,14 @@ pub struct MergedFleet {
     pub hosts: usize,
     /// Recordings of each class of hosts.
     pub classes: BTreeMap<String, u64>,
-    /// Recordings of each source.
+    /// Recordings of each source, build as its owner calls it, and region.
     pub sources: BTreeMap<String, u64>,
+    /// Of each build.
+    pub programs: BTreeMap<String, u64>,
+    /// Of each region.
+    pub regions: BTreeMap<String, u64>,
+    /// Files that were weighed down to what their time and CPUs allow.
+    pub capped: Vec<PathBuf>,
     /// Rows in and out.
     pub rows: Merged,
     /// Files whose recordings count in another one.
@@ -78,6 +84,9 @@ impl MergedFleet {
             hosts: hosts.len(),
             classes: numbers(recordings, |one| one.host_class.clone()),
             sources: numbers(recordings, |one| one.source.clone()),
+            programs: numbers(recordings, |one| one.program.clone()),
+            regions: numbers(recordings, |one| one.region.clone()),
+            capped: plan.capped.iter().map(|shard| shard.path.clone()).collect(),
             rows,
             duplicates: of(true),
             left_out: of(false),
@@ -100,11 +109,12 @@ impl MergedFleet {
             "files": self.files, "merged": self.merged,
             "recordings": self.recordings, "hosts": self.hosts, "host_classes": self.classes,
             "rows_read": self.rows.rows_read, "rows_written": self.rows.rows_written,
-            "intermediate_files": self.rows.intermediate,
+            "intermediate_files": self.rows.intermediate, "reused_files": self.rows.reused,
             "duplicates": list(&self.duplicates), "left_out": list(&self.left_out),
             "rejected": list(&self.rejected), "from_the_future": self.future,
             "part": self.part, "weighed": self.weighed, "executions": self.executions,
-            "sources": self.sources, "ledger": self.ledger,
+            "sources": self.sources, "programs": self.programs, "regions": self.regions,
+            "capped": self.capped, "ledger": self.ledger,
         })
     }
 
@@ -118,15 +128,33 @@ impl MergedFleet {
             "merged {} of {files}: {recordings} of {hosts}; {rows_read} rows in, {rows_written} out",
             self.merged
         )];
+        for (name, list) in [
+            ("builds", &self.programs),
+            ("host classes", &self.classes),
+            ("regions", &self.regions),
+        ] {
+            // One that is not told says nothing.
+            if list.keys().any(|text| !text.is_empty()) {
+                lines.push(format!("recordings of {name}: {}", listed(list)));
+            }
+        }
+        let capped = self.capped.iter().take(if verbose { usize::MAX } else { MOST_NAMED });
+        for path in capped {
+            lines.push(format!(
+                "capped: {}: says that more passed than its time and CPUs allow",
+                path.display()
+            ));
+        }
+        if self.capped.len() > MOST_NAMED && !verbose {
+            lines.push(format!(
+                "capped: and {} more (-v names them)",
+                self.capped.len() - MOST_NAMED
+            ));
+        }
         if self.executions {
-            let named = |(source, number): (&String, &u64)| match source.as_str() {
-                "" => format!("unknown ({number})"),
-                source => format!("{source} ({number})"),
-            };
-            let sources: Vec<String> = self.sources.iter().map(named).collect();
             lines.push(format!(
                 "counts are executions, estimated by what the samples of each source stand for: {}",
-                sources.join(", ")
+                listed(&self.sources)
             ));
         }
         if let Some(part) = &self.part {
@@ -154,6 +182,23 @@ impl MergedFleet {
         lines.extend(ledger(&self.ledger));
         lines
     }
+}
+
+/// Names with their numbers.
+fn listed(numbers: &BTreeMap<String, u64>) -> String {
+    let known = numbers.iter().filter(|(text, _)| !text.is_empty());
+    let mut told: Vec<String> = known
+        .take(MOST_NAMED)
+        .map(|(text, number)| format!("{} ({number})", crate::visible(text)))
+        .collect();
+    let known = numbers.keys().filter(|text| !text.is_empty()).count();
+    if known > MOST_NAMED {
+        told.push(format!("and {} more", known - MOST_NAMED));
+    }
+    if let Some(unknown) = numbers.get("") {
+        told.push(format!("not told ({unknown})"));
+    }
+    told.join(", ")
 }
 
 /// How many recordings there are of each.
@@ -346,9 +391,10 @@ pub fn shard_lines(shard: &Shard) -> Vec<String> {
     let number = |number: Option<u64>| number.map_or_else(String::new, |own| own.to_string());
     /// What a recording says under one head.
     type Said<'s> = &'s dyn Fn(&Recording) -> String;
-    let kinds: [(&str, Said<'_>); 9] = [
+    let kinds: [(&str, Said<'_>); 10] = [
         ("hosts", &|one| one.host.clone()),
         ("host classes", &|one| one.host_class.clone()),
+        ("regions", &|one| one.region.clone()),
         ("CPU models", &|one| one.cpu_model.clone()),
         ("architectures", &|one| one.architecture.clone()),
         ("sources", &|one| one.source.clone()),
@@ -359,22 +405,9 @@ pub fn shard_lines(shard: &Shard) -> Vec<String> {
     ];
     for (name, of) in kinds {
         let numbers = numbers(recordings, of);
-        let known: Vec<_> = numbers.iter().filter(|(text, _)| !text.is_empty()).collect();
-        if known.is_empty() {
-            continue;
+        if numbers.keys().any(|text| !text.is_empty()) {
+            line(name, listed(&numbers));
         }
-        let mut told: Vec<String> = known
-            .iter()
-            .take(MOST_NAMED)
-            .map(|(text, number)| format!("{text} ({number})"))
-            .collect();
-        if known.len() > MOST_NAMED {
-            told.push(format!("and {} more", known.len() - MOST_NAMED));
-        }
-        if let Some(unknown) = numbers.get("") {
-            told.push(format!("not told ({unknown})"));
-        }
-        line(name, told.join(", "));
     }
     lines.extend(ledger(&shard.about.ledger));
     lines

@@ -99,9 +99,7 @@ impl Recorder {
     pub(crate) fn running(&mut self, pid: i32) {
         let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { return };
         let process = self.processes.entry(pid).or_default();
-        for line in
-            text.split(|byte| *byte == b'\n').filter_map(qemu_branches::maps::parse_line)
-        {
+        for line in text.split(|byte| *byte == b'\n').filter_map(qemu_branches::maps::parse_line) {
             if line.executable {
                 let (prot, flags) = if line.writable { (7, 2) } else { (5, 2) };
                 let len = line.end - line.start;

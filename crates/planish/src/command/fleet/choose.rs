@@ -119,8 +119,22 @@ pub fn merge(
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<MergedFleet> {
+    merge_keeping(inputs, choice, partition, unsaid, None, output, global)
+}
+
+/// As [`merge`]; with a directory that files of levels are kept in until all is merged.
+pub fn merge_keeping(
+    inputs: &[PathBuf],
+    choice: &Choice,
+    partition: Option<Partition>,
+    unsaid: Mixing,
+    keep: Option<PathBuf>,
+    output: &Path,
+    global: &Global,
+) -> anyhow::Result<MergedFleet> {
     let strict = choice.strict;
     let options = options(choice, partition, unsaid, global.threads())?;
+    let options = Options { keep, ..options };
     let files = files(inputs, choice)?;
     let given = files.len();
     output::refuse_inputs([output], files.iter().map(|(path, _)| path.as_path()))?;
@@ -213,6 +227,7 @@ fn options(
         },
         by_source: args.source_weight.iter().cloned().collect(),
         memory: args.memory << 20,
+        keep: None,
         threads,
     })
 }

@@ -24,6 +24,10 @@ pub struct Args {
     /// Make only part I of N of the result; merging all N gives the whole
     #[arg(long, value_name = "I/N", value_parser = partition)]
     pub partition: Option<Partition>,
+    /// Keep files of a merge in several levels in this directory until all is merged, so that the same
+    /// merge goes on where it was broken off
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
     /// How to print what was merged; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -45,7 +49,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("-o - and --format json both want standard output; write the counts to a file");
     }
     let (inputs, unsaid) = (&args.inputs, Mixing::Refused);
-    let merged = choose::merge(inputs, &args.choice, args.partition, unsaid, &args.output, global)?;
+    let merged = choose::merge_keeping(
+        inputs,
+        &args.choice,
+        args.partition,
+        unsaid,
+        args.keep.clone(),
+        &args.output,
+        global,
+    )?;
     tell(args, &merged, global)
 }
 

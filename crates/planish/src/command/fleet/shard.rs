@@ -34,6 +34,9 @@ pub struct Args {
     /// What kind of machine it is, for `fleet merge --host-class`
     #[arg(long, value_name = "NAME")]
     pub host_class: Option<String>,
+    /// Where it stands, as you call it
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
     /// The build of the program, as you call it
     #[arg(long, value_name = "TEXT")]
     pub program: Option<String>,
@@ -127,6 +130,7 @@ fn described(args: &Args, path: &Path) -> anyhow::Result<(Input, Recording)> {
     let texts = [
         (&args.host, &mut recording.host),
         (&args.host_class, &mut recording.host_class),
+        (&args.region, &mut recording.region),
         (&args.program, &mut recording.program),
     ];
     for (given, place) in texts {
