@@ -12,6 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from planish_spark import times, weight
@@ -68,9 +69,10 @@ def _merge(spark: SparkSession, given: argparse.Namespace) -> int:
         strict=given.strict,
     )
     if given.format == "json":
+        # Nothing else, since spark-submit puts both streams into one.
         print(json.dumps(report.json_value(merged), indent=2, ensure_ascii=False))
-    for line in report.lines(merged, given.verbose):
-        _say(line)
+    else:
+        _say(*report.lines(merged, given.verbose))
     return NEGATIVE if merged.rejected else FINE
 
 
@@ -85,14 +87,17 @@ def _choose(spark: SparkSession, given: argparse.Namespace) -> int:
         most_bytes=given.max_shard << 20,
         strict=given.strict,
     )
-    sys.stdout.write(report.table(choice))
-    for line in report.lines(choice, given.verbose):
-        _say(line)
+    try:
+        Path(given.output).write_text(report.table(choice), "utf-8")
+    except OSError as error:
+        raise FleetError(f"{given.output}: {error.strerror}") from error
+    _say(*report.lines(choice, given.verbose))
     return NEGATIVE if choice.rejected else FINE
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+def _say(*lines: str) -> None:
+    for line in lines:
+        print(line, file=sys.stderr)
 
 
 def _options(given: argparse.Namespace, partitions: int) -> Options:
@@ -130,10 +135,11 @@ def _parser() -> argparse.ArgumentParser:
         "(default: one group for each 1024 shards, 64 at most)",
     )
     merge.add_argument(
-        "--format", choices=["text", "json"], default="text", help="how to say what was merged (text: standard error)"
+        "--format", choices=["text", "json"], default="text", help="how to say what was merged (text: on standard error)"
     )
     choose = verbs.add_parser("choose", help="only say which shards count, and how much, as CSV for other engines")
     _choice(choose)
+    choose.add_argument("-o", "--output", required=True, metavar="FILE", help="the local file to write")
     return parser
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
@@ -13,18 +12,21 @@ from pyspark.sql import SparkSession
 from planish_spark import plan as planned
 from planish_spark import sums, weight, write
 from planish_spark.errors import FleetError
-from planish_spark.files import Files, Found
+from planish_spark.files import Files, Found, escaped
 from planish_spark.look import Shard
 from planish_spark.plan import Options, Plan
 from planish_spark.survey import Rejected, survey
 from planish_spark.write import Written
 
+#: What an action of Spark raises.
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
 #: Most bytes of a shard, unless more are asked for: a task holds one in memory.
 MOST_BYTES = 256 << 20
 
+#: How often the rows are added up without another file that turned out bad on the way.
+_MOST_TRIES = 5
 #: Parts of what Spark says where a number does not fit.
 _OVERFLOWS = ("ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CANNOT_CHANGE_DECIMAL_PRECISION")
-_CHANGED = "has changed since it was looked at"
 
 
 @dataclass(frozen=True)
@@ -76,15 +78,22 @@ def merge(
     files = Files(spark)
     found = _expanded(files, inputs, weights)
     _check_output(files, output, options, [file for file, _ in found])
-    with _told():
-        choice = _choose(spark, found, options, most_bytes, strict)
+    given = _Given.of(spark, found, most_bytes, strict)
+    for _ in range(_MOST_TRIES):
+        choice = given.choose(options)
         plan = choice.plan
         _check_products(plan)
-        if salts is None:
-            salts = sums.salts_for(len(plan.chosen))
-        written = write.write(files, plan, sums.add_up(spark, plan, salts), output, options.partitions)
-    rows = sum(chosen.shard.rows for chosen in plan.chosen)
-    return Merged(plan, choice.files, choice.rejected, rows, tuple(written))
+        own = sums.salts_for(len(plan.chosen)) if salts is None else salts
+        try:
+            rows = sums.add_up(spark, plan, own)
+            written = write.write(files, plan, rows, output, options.partitions)
+        except SPARK_ERRORS as error:
+            # The others may be merged without it.
+            given.reject(_culprit(plan, error), error)
+            continue
+        read = sum(chosen.shard.rows for chosen in plan.chosen)
+        return Merged(plan, choice.files, choice.rejected, read, tuple(written))
+    raise FleetError(f"{_MOST_TRIES} files turned out bad one after the other; {given.rejected[-1][1]}")
 
 
 def choose(
@@ -98,8 +107,52 @@ def choose(
 ) -> Choice:
     """Says which shards count, and how much, for another engine that adds them up. Arguments as for ``merge``."""
     spark = spark.newSession()
-    with _told():
-        return _choose(spark, _expanded(Files(spark), inputs, weights), options, most_bytes, strict)
+    return _Given.of(spark, _expanded(Files(spark), inputs, weights), most_bytes, strict).choose(options)
+
+
+@dataclass
+class _Given:
+    """The shards that can be merged, each with a weight, and the files that cannot."""
+
+    files: int
+    shards: list[tuple[Shard, int]]
+    rejected: list[Rejected]
+    strict: bool
+
+    @staticmethod
+    def of(spark: SparkSession, found: list[tuple[Found, int]], most_bytes: int, strict: bool) -> _Given:
+        try:
+            shards, rejected = survey(spark, [file for file, _ in found], most_bytes)
+        except SPARK_ERRORS as error:
+            raise _told(error) from error
+        given = [(shards[file.name], own) for file, own in found if file.name in shards]
+        return _Given(len(found), given, rejected, strict)
+
+    def choose(self, options: Options) -> Choice:
+        """Which of them count."""
+        while True:
+            if self.rejected and self.strict:
+                raise FleetError(self.rejected[0][1])
+            if not self.shards and self.rejected:
+                raise FleetError(f"nothing to merge: {self.files} files are rejected; {self.rejected[0][1]}")
+            plan = planned.make(self.shards, options)
+            if plan.rejected and self.strict:
+                shard, why = plan.rejected[0]
+                raise FleetError(f"{shard.path}: {why}")
+            if not any(chosen.shard.fault for chosen in plan.chosen):
+                told = [*self.rejected, *((shard.path, why) for shard, why in plan.rejected)]
+                return Choice(plan, self.files, tuple(told))
+            # Without the bad ones, others may count.
+            self.rejected += [(shard.path, shard.fault) for shard, _ in self.shards if shard.fault]
+            self.shards = [one for one in self.shards if not one[0].fault]
+
+    def reject(self, shard: Shard | None, error: Exception) -> None:
+        """Leaves out a shard that Spark could not read; raises the error as one of ours if there is none."""
+        told = _told(error)
+        if shard is None:
+            raise told from error
+        self.rejected.append((shard.path, f"{shard.path}: {told}"))
+        self.shards = [one for one in self.shards if one[0] is not shard]
 
 
 def _expanded(files: Files, inputs: Sequence[str], weights: Sequence[int]) -> list[tuple[Found, int]]:
@@ -132,60 +185,44 @@ def _check_output(files: Files, output: str, options: Options, found: list[Found
         raise FleetError(f"{output}: expected an empty directory, or none, for {options.partitions} parts")
 
 
-def _choose(
-    spark: SparkSession, found: list[tuple[Found, int]], options: Options, most_bytes: int, strict: bool
-) -> Choice:
-    shards, rejected = survey(spark, [file for file, _ in found], most_bytes)
-    given = [(shards[file.name], own) for file, own in found if file.name in shards]
-    while True:
-        if rejected and strict:
-            raise FleetError(rejected[0][1])
-        if not given and rejected:
-            raise FleetError(f"nothing to merge: {len(found)} files are rejected; {rejected[0][1]}")
-        plan = planned.make(given, options)
-        if plan.rejected and strict:
-            shard, why = plan.rejected[0]
-            raise FleetError(f"{shard.path}: {why}")
-        if not any(chosen.shard.fault for chosen in plan.chosen):
-            told = [*rejected, *((shard.path, why) for shard, why in plan.rejected)]
-            return Choice(plan, len(found), tuple(told))
-        # Without the bad ones, others may count.
-        rejected += [_faulty(shard) for shard, _ in given if shard.fault]
-        given = [one for one in given if not one[0].fault]
-
-
-def _faulty(shard: Shard) -> Rejected:
-    return shard.path, shard.fault or ""
-
-
 def _check_products(plan: Plan) -> None:
     """Refuses counts that do not fit into 128 bits once they are weighted, as every engine must."""
     for chosen in plan.chosen:
         if chosen.weight != weight.ONE and weight.weighted(chosen.shard.largest, chosen.weight) is None:
-            raise FleetError(
-                f"a count of {chosen.shard.path} reaches 2^128 in 1/65536; give a smaller weight"
-            )
+            raise FleetError(f"a count of {chosen.shard.path} reaches 2^128 in 1/65536; give a smaller weight")
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Says in one line what Spark says in many."""
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        raise FleetError(_in_short(str(error))) from error
+def _is_overflow(text: str) -> bool:
+    return any(sign in text for sign in _OVERFLOWS)
 
 
-def _in_short(text: str) -> str:
-    if any(sign in text for sign in _OVERFLOWS):
-        return "a count reaches 10^38; give smaller weights or fewer files"
+def _culprit(plan: Plan, error: Exception) -> Shard | None:
+    """The shard that Spark names as the one that it cannot read."""
+    text = str(error)
+    if _is_overflow(text):
+        return None
+    # Spark writes a local file's URL with one slash or with three.
+    text = text.replace("file:///", "file:/")
+    named = [
+        shard
+        for shard in (chosen.shard for chosen in plan.chosen)
+        if any(name in text for name in {shard.key, shard.path, escaped(shard.path)})
+    ]
+    # One name may begin with another.
+    return max(named, key=lambda shard: len(shard.path), default=None)
+
+
+def _told(error: Exception) -> FleetError:
+    """What Spark says in many lines, in one."""
+    text = str(error)
+    if _is_overflow(text):
+        return FleetError("a count reaches 10^38; give smaller weights or fewer files")
+    if sums.CHANGED in text:
+        return FleetError(sums.CHANGED)
     if any(f"No module named '{name}" in text for name in ("planish_spark", "pyarrow")):
-        return (
+        return FleetError(
             "the Python of the executors lacks planish_spark or pyarrow: install planish-spark there, and say with "
             "PYSPARK_PYTHON which Python that is"
         )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    changed = [line for line in lines if _CHANGED in line]
-    if changed:
-        return changed[0][max(0, changed[0].find("file:")) :]
-    return f"Spark could not add the shards up: {lines[0] if lines else 'failed'}"
+    return FleetError(f"Spark failed: {lines[0] if lines else type(error).__name__}")

@@ -74,16 +74,13 @@ def look(path: str, data: bytes) -> Shard:
         file = pq.ParquetFile(pa.BufferReader(data), thrift_string_size_limit=len(data))
         metadata = file.metadata
         pairs = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
+        version = _version(path, pairs)
+        read = _ledger(path, pairs.get(LEDGER_KEY, ""))
+        _check_rows(path, len(data), metadata)
+        pages.check(path, memoryview(data), metadata)
+        columns = len(metadata.schema)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise malformed(path, f"footer at offset {start}", "that of a counts artefact", str(error)) from None
-    version = _version(path, pairs)
-    try:
-        read = ledger.read(recording.load(pairs.get(LEDGER_KEY, "")))
-    except ValueError:
-        raise malformed(path, LEDGER_KEY, "a ledger in JSON", "something else") from None
-    _check_rows(path, len(data), metadata)
-    pages.check(path, memoryview(data), metadata)
-    columns = _columns(path, metadata.schema)
     description, named = _described(path, pairs.get(recording.KEY), data, version)
     shard = Shard(
         path=path,
@@ -98,6 +95,7 @@ def look(path: str, data: bytes) -> Shard:
         named=named,
     )
     try:
+        _check_columns(path, metadata.schema)
         return _with(shard, largest=rows.check(path, file, description.architecture))
     except BadShard as bad:
         return _with(shard, fault=str(bad))
@@ -136,6 +134,13 @@ def _version(path: str, pairs: dict[str, str]) -> int:
     return known[stated]
 
 
+def _ledger(path: str, text: str) -> Ledger:
+    try:
+        return ledger.read(recording.load(text))
+    except ValueError:
+        raise malformed(path, LEDGER_KEY, "a ledger in JSON", "something else") from None
+
+
 def _check_rows(path: str, size: int, metadata: Any) -> None:
     most = max(_MOST_ROWS, size * _ROWS_OF_BYTE)
     stated = sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
@@ -144,10 +149,13 @@ def _check_rows(path: str, size: int, metadata: Any) -> None:
         raise malformed(path, "row groups", expected, f"{stated} rows")
 
 
-def _columns(path: str, schema: Any) -> int:
-    """How many columns there are, each of its type."""
+def _check_columns(path: str, schema: Any) -> None:
+    """Refuses other columns than those of counts, and other types."""
     columns = [schema.column(number) for number in range(len(schema))]
-    names = tuple(column.path for column in columns)
+    try:
+        names = tuple(column.path for column in columns)
+    except ValueError as error:
+        raise BadShard(f"{path}: schema: {error}") from None
     if len(names) not in (7, 9, 10) or names != rows.COLUMNS[: len(names)]:
         expected = f"the columns {', '.join(rows.COLUMNS)}"
         raise malformed(path, "schema", expected, ", ".join(names))
@@ -156,7 +164,6 @@ def _columns(path: str, schema: Any) -> int:
         wide = kind != "FIXED_LEN_BYTE_ARRAY" or column.length == 16
         if column.physical_type != kind or not wide or column.max_definition_level != levels:
             raise BadShard(f"{path}: column {column.path} is of another type than the counts schema has")
-    return len(names)
 
 
 def _described(path: str, text: str | None, data: bytes, version: int) -> tuple[Description, bool]:

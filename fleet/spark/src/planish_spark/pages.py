@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planish_spark.errors import BadShard, malformed
+from planish_spark.rows import COLUMNS
 
 #: Most that one page may unpack to, in bytes, and the pages of one column of a row group.
 MOST_OF_PAGE = 64 << 20
@@ -43,7 +44,9 @@ def check(path: str, data: memoryview, metadata: Any) -> None:
         row_group = metadata.row_group(group)
         for number in range(row_group.num_columns):
             column = row_group.column(number)
-            chunk = _Chunk.of(path, f"row group {group + 1}, column {column.path_in_schema}", column, len(data))
+            # By its place, since the name that a file gives it may be no text.
+            name = COLUMNS[number] if number < len(COLUMNS) else str(number + 1)
+            chunk = _Chunk.of(path, f"row group {group + 1}, column {name}", column, len(data))
             packed -= chunk.end - chunk.start
             if packed < 0:
                 raise chunk.wrong(

@@ -21,6 +21,9 @@ from planish_spark.plan import Plan
 SHARDS_OF_SALT = 1024
 MOST_SALTS = 64
 
+#: What is wrong with a shard that is another one by now.
+CHANGED = "has changed since it was looked at; merge again when it is whole"
+
 #: What stands between a build ID, which is hex, and its salt.
 _MARK = "#"
 #: All columns that a shard may have. Spark reads unsigned numbers of 64 bits as decimals of 20 digits.
@@ -28,9 +31,7 @@ _ROWS = """
     build_id STRING, path STRING, kind STRING, first DECIMAL(20,0), second DECIMAL(20,0), count DECIMAL(38,0),
     mispredicted DECIMAL(38,0), before DECIMAL(20,0), after DECIMAL(20,0), architecture STRING
 """
-_CHOSEN = (
-    "key STRING, weight BIGINT, machine STRING, size BIGINT, modified BIGINT, salt INT"
-)
+_CHOSEN = "key STRING, weight BIGINT, machine STRING, size BIGINT, modified BIGINT, salt INT"
 
 
 def text() -> str:
@@ -93,11 +94,10 @@ def _rows(spark: SparkSession, plan: Plan, salts: int = 1) -> DataFrame:
         F.expr("_metadata.file_size").alias("own_size"),
         F.expr("unix_micros(_metadata.file_modification_time)").alias("own_time"),
     )
-    changed = "has changed since it was looked at; merge again when it is whole"
     is_same = (F.col("size") == F.col("own_size")) & (F.col("modified") == F.col("own_time"))
     # A row without its shard would be lost silently.
     sound = F.when(is_same, F.col("weight")).otherwise(
-        F.raise_error(F.concat_ws(": ", "key", F.lit(changed))).cast("bigint")
+        F.raise_error(F.concat_ws(": ", "key", F.lit(CHANGED))).cast("bigint")
     )
     joined = rows.join(chosen, "key", "left").select(
         "build_id",
