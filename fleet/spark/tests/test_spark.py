@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import made
 import pytest
-from conftest import SOURCE, Fleet, Planish
+from conftest import JAVA, SOURCE, Fleet, Planish
 
 from planish_spark import weight
 from planish_spark.errors import FleetError
@@ -264,9 +264,10 @@ def test_spark_submit_runs_the_package(planish: Planish, home: Path, archive: Pa
     program = tmp_path / "submit.py"
     shutil.copy(SOURCE / "planish_spark" / "__main__.py", program)
     submit = home / "bin" / "spark-submit"
-    settings = ("--master", "local[2]", "--conf", "spark.ui.enabled=false", "--py-files", archive, program)
-    weights = [part for own in fleet.weights for part in ("--weight", own)]
-    arguments = (*fleet.inputs, *weights, "--decay", "40s", "--now", fleet.now, "-o", tmp_path / "one.counts")
+    java = ("--driver-java-options", JAVA, "--conf", "spark.ui.enabled=false")
+    settings = ("--master", "local[2]", *java, "--py-files", archive, program)
+    aged = ("--decay", "40s", "--now", fleet.now, "--weight", "0.3")
+    arguments = (fleet.inputs[1], *aged, "-o", tmp_path / "one.counts")
     command = [submit, *settings, "merge", *arguments, "--format", "json"]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run([str(one) for one in command], capture_output=True, text=True, env=environment, check=False)
@@ -274,5 +275,5 @@ def test_spark_submit_runs_the_package(planish: Planish, home: Path, archive: Pa
     assert done.returncode == 1, done.stderr
     told = json.loads(done.stdout)
     assert told["schema"] == "planish-fleet-merge" and told["rejected"]
-    expected = by_planish(planish, fleet, tmp_path / "expected")
+    expected = planish.merged(tmp_path / "expected", fleet.inputs[1], *aged, code=1)
     assert planish.merged(tmp_path / "read", tmp_path / "one.counts") == expected
