@@ -10,6 +10,9 @@ from pathlib import Path
 from conftest import HERE, SOURCE
 
 
+NOTHING = "error: nothing to merge: 1 files are rejected; a.counts: no such file\n"
+
+
 def test_the_wheel_has_all_modules_and_the_text(archive: Path) -> None:
     with zipfile.ZipFile(archive) as wheel:
         names = set(wheel.namelist())
@@ -35,3 +38,7 @@ def test_without_spark_the_command_says_what_to_do(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "spark-submit" in done.stderr
+    # Files of this machine can be chosen without Spark; there is none of this name.
+    command[3:] = ["choose", "a.counts", "-o", "b.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, NOTHING)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Planish
 
-from planish_spark import ledger, plan, times, weight
+from planish_spark import ledger, local, plan, times, weight
 from planish_spark.command import _parser
 from planish_spark.errors import BadShard, FleetError
 from planish_spark.look import Shard, look
@@ -306,6 +306,21 @@ def varint(value: int) -> bytes:
         out.append(value & 127 | 128)
         value >>= 7
     return bytes([*out, value])
+
+
+def test_inputs_name_the_files_that_they_name_for_planish(planish: Planish, tmp_path: Path) -> None:
+    folder = tmp_path / "spool [a]"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    for number, name in enumerate(("1.counts", "2.counts", ".h.counts", "deep/3.counts", "deep/deeper/4.counts", "5.x")):
+        made.shard(folder / name, [], recordings=[made.recording(f"r{number}")])
+    for pattern in ("", "*.counts", "?.counts", "d*", "d*/*", "5.x", "*/*/4*"):
+        given = f"{folder}/{pattern}".rstrip("/")
+        shown = json.loads(planish.run("fleet", "show", given, "--format", "json").stdout)
+        assert [file.name for file in local.expand(given)] == [one["path"] for one in shown["shards"]], pattern
+    for pattern, message in (("x*", "no file fits this pattern"), ("5.x/*", "no file fits this pattern")):
+        assert message in planish.run("fleet", "show", folder / pattern, code=2).stderr
+        with pytest.raises(FleetError, match=message):
+            local.expand(str(folder / pattern))
 
 
 def test_times_and_arguments_are_read_as_by_planish(capsys: pytest.CaptureFixture[str]) -> None:

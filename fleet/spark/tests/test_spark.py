@@ -23,7 +23,7 @@ from planish_spark.plan import Options
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from planish_spark.job import Merged
+    from planish_spark.choice import Merged
 
 HALF_LIFE = 40
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import Any, NoReturn
 
-from planish_spark import times, weight
+from planish_spark import local, report, times, weight
+from planish_spark.choice import Choice, Merged
 from planish_spark.errors import FleetError
 from planish_spark.plan import Options
 from planish_spark.recording import MOST_PARTS
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 FINE, NEGATIVE, BAD, LACKING = range(4)
+
+#: What a URL begins with.
+_URL = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def run() -> NoReturn:
@@ -35,39 +37,42 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command; its exit code."""
     given = _parser().parse_args(arguments)
     try:
+        if given.verb == "choose" and not any(_URL.match(own) for own in given.inputs):
+            # Files of this machine need no Spark.
+            return _chosen(given, local.choose(given.inputs, _options(given, 1), **_terms(given)))
+        return _with_spark(given)
+    except FleetError as error:
+        _say(f"error: {error}")
+        return BAD
+
+
+def _with_spark(given: argparse.Namespace) -> int:
+    try:
         from pyspark.sql import SparkSession
     except ImportError:
         _say("error: there is no Spark here; run this with spark-submit, or pip install 'planish-spark[spark]'")
         return LACKING
+    from planish_spark import job
+
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         # Not by spark-submit, which knows: then Spark's workers need this Python, not just any.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.appName(f"planish fleet {given.verb}").getOrCreate()
+    options = _options(given, given.partitions if given.verb == "merge" else 1)
     try:
-        return _merge(spark, given) if given.verb == "merge" else _choose(spark, given)
-    except FleetError as error:
-        _say(f"error: {error}")
-        return BAD
+        if given.verb == "choose":
+            return _chosen(given, job.choose(spark, given.inputs, options, **_terms(given)))
+        merged = job.merge(spark, given.inputs, given.output, options, salts=given.salts, **_terms(given))
+        return _merged(given, merged)
     finally:
         spark.stop()
 
 
-# These import Spark, which may not be there.
+def _terms(given: argparse.Namespace) -> dict[str, Any]:
+    return {"weights": given.weight, "most_bytes": given.max_shard << 20, "strict": given.strict}
 
 
-def _merge(spark: SparkSession, given: argparse.Namespace) -> int:
-    from planish_spark import job, report
-
-    merged = job.merge(
-        spark,
-        given.inputs,
-        given.output,
-        _options(given, given.partitions),
-        weights=given.weight,
-        salts=given.salts,
-        most_bytes=given.max_shard << 20,
-        strict=given.strict,
-    )
+def _merged(given: argparse.Namespace, merged: Merged) -> int:
     if given.format == "json":
         # Nothing else, since spark-submit puts both streams into one.
         print(json.dumps(report.json_value(merged), indent=2, ensure_ascii=False))
@@ -76,17 +81,7 @@ def _merge(spark: SparkSession, given: argparse.Namespace) -> int:
     return NEGATIVE if merged.rejected else FINE
 
 
-def _choose(spark: SparkSession, given: argparse.Namespace) -> int:
-    from planish_spark import job, report
-
-    choice = job.choose(
-        spark,
-        given.inputs,
-        _options(given, 1),
-        weights=given.weight,
-        most_bytes=given.max_shard << 20,
-        strict=given.strict,
-    )
+def _chosen(given: argparse.Namespace, choice: Choice) -> int:
     try:
         Path(given.output).write_text(report.table(choice), "utf-8")
     except OSError as error:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from planish_spark.choice import Found
 from planish_spark.errors import FleetError
 
 #: How counts files are called in a directory.
@@ -22,18 +22,6 @@ ENDING = ".counts"
 _MOST_FILES = 1 << 20
 _MOST_DEEP = 32
 _PATTERN = frozenset("*?[{")
-
-
-@dataclass(frozen=True)
-class Found:
-    """A file that an input names."""
-
-    #: As users know it: a plain path where it is a local file, else its URL.
-    name: str
-    #: As Hadoop knows it.
-    url: str
-    #: Its bytes; ``None`` where there is no such file.
-    size: int | None
 
 
 class Files:

@@ -3,54 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from planish_spark import plan as planned
 from planish_spark import sums, weight, write
+from planish_spark.choice import MOST_BYTES, Choice, Found, Given, Merged, WithWeight, expanded
 from planish_spark.errors import FleetError
-from planish_spark.files import Files, Found, escaped
+from planish_spark.files import Files, escaped
 from planish_spark.look import Shard
 from planish_spark.plan import Options, Plan
-from planish_spark.survey import Rejected, survey
-from planish_spark.write import Written
+from planish_spark.survey import survey
 
 #: What an action of Spark raises.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
-#: Most bytes of a shard, unless more are asked for: a task holds one in memory.
-MOST_BYTES = 256 << 20
-
 #: How often the rows are added up without another file that turned out bad on the way.
 _MOST_TRIES = 5
 #: Parts of what Spark says where a number does not fit.
 _OVERFLOWS = ("ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE", "CANNOT_CHANGE_DECIMAL_PRECISION")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What became of the files that were given."""
-
-    plan: Plan
-    #: Files given.
-    files: int
-    #: Those that cannot be read or merged: name and reason.
-    rejected: tuple[Rejected, ...]
-
-
-@dataclass(frozen=True)
-class Merged(Choice):
-    """What a merge did."""
-
-    rows_read: int
-    written: tuple[Written, ...]
-
-    @property
-    def rows_written(self) -> int:
-        """Rows of the result, in all its parts."""
-        return sum(one.rows for one in self.written)
 
 
 def merge(
@@ -76,9 +47,9 @@ def merge(
     spark = spark.newSession()
     sums.settings(spark)
     files = Files(spark)
-    found = _expanded(files, inputs, weights)
+    found = expanded(files.expand, inputs, weights)
     _check_output(files, output, options, [file for file, _ in found])
-    given = _Given.of(spark, found, most_bytes, strict)
+    given = _looked(spark, found, most_bytes, strict)
     for _ in range(_MOST_TRIES):
         choice = given.choose(options)
         plan = choice.plan
@@ -88,8 +59,11 @@ def merge(
             rows = sums.add_up(spark, plan, own)
             written = write.write(files, plan, rows, output, options.partitions)
         except SPARK_ERRORS as error:
+            culprit = _culprit(plan, error)
+            if culprit is None:
+                raise _told(error) from error
             # The others may be merged without it.
-            given.reject(_culprit(plan, error), error)
+            given.reject(culprit, f"{culprit.path}: {_told(error)}")
             continue
         read = sum(chosen.shard.rows for chosen in plan.chosen)
         return Merged(plan, choice.files, choice.rejected, read, tuple(written))
@@ -107,66 +81,16 @@ def choose(
 ) -> Choice:
     """Says which shards count, and how much, for another engine that adds them up. Arguments as for ``merge``."""
     spark = spark.newSession()
-    return _Given.of(spark, _expanded(Files(spark), inputs, weights), most_bytes, strict).choose(options)
+    found = expanded(Files(spark).expand, inputs, weights)
+    return _looked(spark, found, most_bytes, strict).choose(options)
 
 
-@dataclass
-class _Given:
-    """The shards that can be merged, each with a weight, and the files that cannot."""
-
-    files: int
-    shards: list[tuple[Shard, int]]
-    rejected: list[Rejected]
-    strict: bool
-
-    @staticmethod
-    def of(spark: SparkSession, found: list[tuple[Found, int]], most_bytes: int, strict: bool) -> _Given:
-        try:
-            shards, rejected = survey(spark, [file for file, _ in found], most_bytes)
-        except SPARK_ERRORS as error:
-            raise _told(error) from error
-        given = [(shards[file.name], own) for file, own in found if file.name in shards]
-        return _Given(len(found), given, rejected, strict)
-
-    def choose(self, options: Options) -> Choice:
-        """Which of them count."""
-        while True:
-            if self.rejected and self.strict:
-                raise FleetError(self.rejected[0][1])
-            if not self.shards and self.rejected:
-                raise FleetError(f"nothing to merge: {self.files} files are rejected; {self.rejected[0][1]}")
-            plan = planned.make(self.shards, options)
-            if plan.rejected and self.strict:
-                shard, why = plan.rejected[0]
-                raise FleetError(f"{shard.path}: {why}")
-            if not any(chosen.shard.fault for chosen in plan.chosen):
-                told = [*self.rejected, *((shard.path, why) for shard, why in plan.rejected)]
-                return Choice(plan, self.files, tuple(told))
-            # Without the bad ones, others may count.
-            self.rejected += [(shard.path, shard.fault) for shard, _ in self.shards if shard.fault]
-            self.shards = [one for one in self.shards if not one[0].fault]
-
-    def reject(self, shard: Shard | None, error: Exception) -> None:
-        """Leaves out a shard that Spark could not read; raises the error as one of ours if there is none."""
-        told = _told(error)
-        if shard is None:
-            raise told from error
-        self.rejected.append((shard.path, f"{shard.path}: {told}"))
-        self.shards = [one for one in self.shards if one[0] is not shard]
-
-
-def _expanded(files: Files, inputs: Sequence[str], weights: Sequence[int]) -> list[tuple[Found, int]]:
-    """The files that the inputs name, each once, with their weights."""
-    if weights and len(weights) != len(inputs):
-        raise FleetError(
-            f"the number of --weight is {len(weights)} and that of inputs is {len(inputs)}: give one weight for "
-            "each, in the same order"
-        )
-    found: dict[str, tuple[Found, int]] = {}
-    for url, own in zip(inputs, weights or [weight.ONE] * len(inputs)):
-        for file in files.expand(url):
-            found.setdefault(file.name, (file, own))
-    return list(found.values())
+def _looked(spark: SparkSession, found: list[WithWeight], most_bytes: int, strict: bool) -> Given:
+    try:
+        shards, rejected = survey(spark, [file for file, _ in found], most_bytes)
+    except SPARK_ERRORS as error:
+        raise _told(error) from error
+    return Given.of(found, shards, rejected, strict)
 
 
 def _check_output(files: Files, output: str, options: Options, found: list[Found]) -> None:

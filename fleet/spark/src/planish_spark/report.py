@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from typing import Any
 
-from planish_spark.job import Choice, Merged
+from planish_spark.choice import Choice, Merged
 
 #: Most files that are named for one reason.
 _MOST_NAMED = 10

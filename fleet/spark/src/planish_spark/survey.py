@@ -7,13 +7,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from planish_spark.choice import Found, Rejected
 from planish_spark.errors import BadShard
-from planish_spark.files import Found, escaped, plain
-from planish_spark.look import Shard, look, no_counts
-
-#: A file that cannot be merged: its name, and why.
-Rejected = tuple[str, str]
-
+from planish_spark.files import escaped, plain
+from planish_spark.look import Shard, look
 
 def survey(spark: SparkSession, files: list[Found], most_bytes: int) -> tuple[dict[str, Shard], list[Rejected]]:
     """Looks at files; the shards by their name, and the files that are none.
@@ -23,7 +20,7 @@ def survey(spark: SparkSession, files: list[Found], most_bytes: int) -> tuple[di
     rejected: list[Rejected] = []
     readable: list[Found] = []
     for file in files:
-        why = str(no_counts(file.name)) if file.size == 0 else _unreadable(file, most_bytes)
+        why = _hidden(file) or file.unreadable(most_bytes)
         if why is None:
             readable.append(file)
         else:
@@ -43,16 +40,9 @@ def survey(spark: SparkSession, files: list[Found], most_bytes: int) -> tuple[di
     return shards, sorted(rejected)
 
 
-def _unreadable(file: Found, most_bytes: int) -> str | None:
-    if file.size is None:
-        return f"{file.name}: no such file"
+def _hidden(file: Found) -> str | None:
     if file.name.rsplit("/", 1)[-1].startswith(("_", ".")):
         return f"{file.name}: Spark does not see files whose names begin with _ or a point; rename it"
-    if file.size > most_bytes:
-        return (
-            f"{file.name}: has {file.size} bytes, and a task would hold them in memory; give --max-shard "
-            f"{-(-file.size >> 20)} if executors have several times that"
-        )
     return None
 
 

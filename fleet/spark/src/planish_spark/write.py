@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from planish_spark.choice import Written
 from planish_spark.errors import FleetError
 from planish_spark.files import Files, reason
 from planish_spark.look import LEDGER_KEY, VERSION_KEY
@@ -40,14 +40,6 @@ _SCHEMA = {
 }
 _ADDRESSES = ("before", "first", "second", "after")
 _PART = "planish_part"
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file that was made."""
-
-    url: str
-    rows: int
 
 
 def targets(output: str, partitions: int) -> list[str]:
