@@ -83,10 +83,10 @@ def columns(plan: Plan) -> tuple[str, ...]:
 
 def _pieces(plan: Plan, sums: DataFrame, folder: str, partitions: int) -> None:
     """Lets the executors write the rows, sorted, into files whose names are in order."""
-    kinds = F.array(*[F.lit(kind) for kind in KINDS])
+    kinds = ", ".join(f"'{kind}'" for kind in KINDS)
     order: list[Column] = [F.col("build_id"), F.col("path"), F.col("architecture")]
     # What is absent comes first, as Spark sorts by itself.
-    order += [F.array_position(kinds, F.col("kind")), *map(F.col, _ADDRESSES)]
+    order += [F.expr(f"array_position(array({kinds}), kind)"), *map(F.col, _ADDRESSES)]
     wanted = [_column(name).alias(name) for name in columns(plan)]
     if partitions > 1:
         sums = sums.withColumn(_PART, _part(partitions))
@@ -121,7 +121,8 @@ def _part(partitions: int) -> Column:
         before, first, second, after = (None if cell is None else int(cell) for cell in cells[4:])
         return part_of(build_id, path, architecture, kind, (before, first, second, after), partitions)
 
-    return F.udf(of, "int")("build_id", "path", "architecture", "kind", *_ADDRESSES)
+    # By Arrow it would need pandas.
+    return F.udf(of, "int", useArrow=False)("build_id", "path", "architecture", "kind", *_ADDRESSES)
 
 
 def _listed(files: Files, folder: str) -> list[str]:
