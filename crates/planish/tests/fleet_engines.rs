@@ -20,7 +20,8 @@ fn text(path: &str) -> String {
 
 /// Python with Spark and the other engines, if this machine can run it; else the reason why not.
 fn python() -> Result<PathBuf, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| at_root("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| at_root("target"), PathBuf::from);
     let python = std::path::absolute(target.join("engines/bin/python")).unwrap();
     if !python.is_file() {
         return Err(format!("not in {} (make test installs them)", python.display()));

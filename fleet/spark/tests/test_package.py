@@ -33,7 +33,8 @@ def test_the_types_are_right(tmp_path: Path) -> None:
 
 def test_without_spark_the_command_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / "pyspark.py").write_text("raise ImportError")
-    program = f"import sys; sys.path[:0] = {[str(tmp_path), str(SOURCE)]!r}; from planish_spark.command import run; run()"
+    path = [str(tmp_path), str(SOURCE)]
+    program = f"import sys; sys.path[:0] = {path!r}; from planish_spark.command import run; run()"
     command = [sys.executable, "-c", program, "merge", "a.counts", "-o", "b.counts"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr

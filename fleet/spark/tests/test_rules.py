@@ -241,7 +241,8 @@ def test_what_a_shard_says_is_checked_as_by_planish(planish: Planish, tmp_path: 
             assert not good, text
         else:
             assert good, text
-    for text in ("", "{", '{"version":NaN}', "[" * 100_000, '{"version":1,"halves":true,"recordings":[{"id":"\\ud800"}]}'):
+    surrogate = '{"version":1,"halves":true,"recordings":[{"id":"\\ud800"}]}'
+    for text in ("", "{", '{"version":NaN}', "[" * 100_000, surrogate):
         made.shard(file, [], more={"planish.fleet": text})
         planish.run("fleet", "show", file, code=2)
         with pytest.raises(BadShard, match="planish.fleet: expected a description of recordings in JSON"):
@@ -311,7 +312,8 @@ def varint(value: int) -> bytes:
 def test_inputs_name_the_files_that_they_name_for_planish(planish: Planish, tmp_path: Path) -> None:
     folder = tmp_path / "spool [a]"
     (folder / "deep" / "deeper").mkdir(parents=True)
-    for number, name in enumerate(("1.counts", "2.counts", ".h.counts", "deep/3.counts", "deep/deeper/4.counts", "5.x")):
+    names = ("1.counts", "2.counts", ".h.counts", "deep/3.counts", "deep/deeper/4.counts", "5.x")
+    for number, name in enumerate(names):
         made.shard(folder / name, [], recordings=[made.recording(f"r{number}")])
     for pattern in ("", "*.counts", "?.counts", "d*", "d*/*", "5.x", "*/*/4*"):
         given = f"{folder}/{pattern}".rstrip("/")

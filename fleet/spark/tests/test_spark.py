@@ -253,13 +253,20 @@ def test_outputs_that_would_do_harm_are_refused(spark: SparkSession, tmp_path: P
         with pytest.raises(FleetError, match=message):
             merge(spark, [str(one) for one in inputs], str(output), strict=strict)
     assert not (tmp_path / "x.counts").exists()
-    merged = merge(spark, [str(shard)], str(tmp_path / "x.counts"), most_bytes=100 << 20)
-    assert merged.rows_written > 0
+    # Over an older one, whose reader keeps what it has open.
+    (tmp_path / "x.counts").write_text("older")
+    with open(tmp_path / "x.counts") as older:
+        merged = merge(spark, [str(shard)], str(tmp_path / "x.counts"), most_bytes=100 << 20)
+        assert older.read() == "older"
+    assert merged.rows_written > 0 and (tmp_path / "x.counts").read_bytes().startswith(b"PAR1")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.counts", "cut.counts", "x.counts"]
     with pytest.raises(FleetError, match="give --max-shard 1 if"):
         merge(spark, [str(shard)], str(tmp_path / "y.counts"), most_bytes=1000)
 
 
-def test_spark_submit_runs_the_package(planish: Planish, home: Path, archive: Path, fleet: Fleet, tmp_path: Path) -> None:
+def test_spark_submit_runs_the_package(
+    planish: Planish, home: Path, archive: Path, fleet: Fleet, tmp_path: Path
+) -> None:
     # Beside nothing of the package, which must come out of the archive.
     program = tmp_path / "submit.py"
     shutil.copy(SOURCE / "planish_spark" / "__main__.py", program)

@@ -50,7 +50,7 @@ def _with_spark(given: argparse.Namespace) -> int:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        _say("error: there is no Spark here; run this with spark-submit, or pip install 'planish-spark[spark]'")
+        _say("error: there is no Spark here; run this with spark-submit, or pip install pyspark")
         return LACKING
     from planish_spark import job
 
@@ -130,7 +130,10 @@ def _parser() -> argparse.ArgumentParser:
         "(default: one group for each 1024 shards, 64 at most)",
     )
     merge.add_argument(
-        "--format", choices=["text", "json"], default="text", help="how to say what was merged (text: on standard error)"
+        "--format",
+        choices=["text", "json"],
+        default="text",
+        help="how to say what was merged: as text, on standard error, or as JSON",
     )
     choose = verbs.add_parser("choose", help="only say which shards count, and how much, as CSV for other engines")
     _choice(choose)

@@ -30,6 +30,7 @@ class Files:
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
         self.jvm: Any = context._jvm
+        self._gateway: Any = context._gateway
         self.configuration: Any = context._jsc.hadoopConfiguration()
 
     def path(self, url: str) -> Any:
@@ -115,6 +116,8 @@ class Files:
             # Local files would get companions with check sums, which outlive what they belong to.
             system.setWriteChecksum(False)
             system.mkdirs(place)
+            # Whatever ends the driver.
+            system.deleteOnExit(place)
         except Py4JJavaError as error:
             raise FleetError(f"{output}: {reason(error)}") from None
         try:
@@ -127,15 +130,33 @@ class Files:
         source, target = self.path(made), self.path(output)
         system = self.system(target)
         try:
-            if system.exists(target):
-                if system.getFileStatus(target).isDirectory():
-                    raise FleetError(f"{output}: is a directory")
-                # Hadoop cannot rename over a file everywhere.
+            is_there = bool(system.exists(target))
+            if is_there and system.getFileStatus(target).isDirectory():
+                raise FleetError(f"{output}: is a directory")
+            if is_there and self._over(source, target):
+                return
+            if is_there:
                 system.delete(target, False)
             if not system.rename(source, target):
                 raise FleetError(f"{output}: cannot be written; is its directory there?")
         except Py4JJavaError as error:
             raise FleetError(f"{output}: {reason(error)}") from None
+
+    def _over(self, source: Any, target: Any) -> bool:
+        """Renames over a file in one step; whether this file system can."""
+        hadoop = "org.apache.hadoop.fs"
+        rename = getattr(self.jvm, f"{hadoop}.Options$Rename")
+        options = self._gateway.new_array(rename, 1)
+        options[0] = rename.OVERWRITE
+        try:
+            context = self.jvm.org.apache.hadoop.fs.FileContext.getFileContext(target.toUri(), self.configuration)
+            context.rename(source, target, options)
+        except Py4JJavaError as error:
+            # Not all connectors have such a context.
+            if "UnsupportedFileSystemException" in str(error) or "UnsupportedOperationException" in str(error):
+                return False
+            raise
+        return True
 
 
 def _found(status: Any) -> Found:
