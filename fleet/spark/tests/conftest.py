@@ -147,7 +147,7 @@ def fleet(planish: Planish, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
         for file in (folder / name).iterdir():
             restamp(file, source=f"{name}-branches")
     inputs = (folder / "hardware", folder / "software", real)
-    return Fleet(folder, inputs, ("1", "0.3", "2.5"), 1767226000)
+    return Fleet(folder, inputs, ("1", "0.3", "0.25"), 1767226000)
 
 
 def restamp(file: Path, **said: Any) -> None:

@@ -43,6 +43,7 @@ def shard(
     columns: int = 7,
     version: int = 1,
     halves: bool = True,
+    executions: bool = False,
     parts: dict[str, Any] | None = None,
     more: dict[str, str] | None = None,
     **options: Any,
@@ -64,6 +65,7 @@ def shard(
     pairs = {"planish.counts.version": str(version), "planish.ledger": json.dumps(ledger.empty())}
     if recordings is not None:
         value: dict[str, Any] = {"version": 1, "halves": halves, "recordings": recordings}
+        value |= {"executions": True} if executions else {}
         pairs["planish.fleet"] = json.dumps(value | ({"partition": parts} if parts else {}))
     own = schema(columns).with_metadata(pairs | (more or {}))
     table = pa.table([pa.array(cells[field.name], field.type) for field in own], schema=own)

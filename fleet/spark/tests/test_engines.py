@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,9 @@ import made
 import pyarrow.parquet as pq
 import pytest
 from conftest import ROOT, Fleet, Planish
-from test_spark import HALF_LIFE, by_planish
+from test_spark import LINE, OPTIONS, by_planish
 
 from planish_spark import command, report, sums, weight
-from planish_spark.plan import Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,12 +48,12 @@ def chosen(spark: SparkSession, fleet: Fleet, tmp_path_factory: pytest.TempPathF
     """Which shards count, as a table."""
     from planish_spark.job import choose
 
-    options = Options(decay=HALF_LIFE, now=fleet.now)
+    options = replace(OPTIONS, now=fleet.now)
     weights = [weight.read(own) or 0 for own in fleet.weights]
     choice = choose(spark, [str(one) for one in fleet.inputs], options, weights=weights)
     table = tmp_path_factory.mktemp("chosen") / "chosen.csv"
     # The command needs no Spark for files of this machine, and says the same.
-    line = ["choose", *map(str, fleet.inputs), "--decay", f"{HALF_LIFE}s", "--now", str(fleet.now), "-o", str(table)]
+    line = ["choose", *map(str, fleet.inputs), *LINE, "--now", str(fleet.now), "-o", str(table)]
     # Some files are cut off.
     assert command.main([*line, *(f"--weight={own}" for own in fleet.weights)]) == command.NEGATIVE
     assert table.read_text() == report.table(choice)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import Planish
 
-from planish_spark import ledger, local, plan, times, weight
+from planish_spark import ledger, local, plan, sources, times, weight
 from planish_spark.command import _parser
 from planish_spark.errors import BadShard, FleetError
 from planish_spark.look import Shard, look
@@ -21,6 +21,7 @@ from planish_spark.parts import part_of
 from planish_spark.plan import Options, Plan
 
 CLASSES = ("web", "batch", "")
+LAW = {"unit": "cycles", "events": 1 << 40, "counts": 1 << 34}
 
 
 def looked(folder: Path) -> list[Shard]:
@@ -37,6 +38,9 @@ def scenario(folder: Path, chance: random.Random) -> None:
             architecture=chance.choice(["x86_64", "x86_64", "aarch64", ""]),
             end=chance.choice([None, 1000, 1000, 2000, 3000, 9000]),
             begin=chance.choice([None, 900]),
+            source=chance.choice(["", "clock", "clock", "hardware-branches"]),
+            law=chance.choice([None, LAW | {"unit": "ns"}, LAW, LAW | {"events": 1 << 60}, LAW | {"counts": 0}]),
+            **chance.choice([{}, {}, {}, {"weights": [9]}]),
         )
         for number in range(6)
     ]
@@ -52,10 +56,11 @@ def scenario(folder: Path, chance: random.Random) -> None:
         version = 5 if columns == 10 else chance.choice([1, 3, 4])
         recordings = None if chance.random() < 0.1 else own
         options: dict[str, Any] = {"columns": columns, "version": version, "halves": halves, "parts": parts}
+        options["executions"] = chance.random() < 0.1
         made.shard(folder / f"{number}.counts", rows, recordings=recordings, **options)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(60))
 def test_the_same_shards_count_as_in_planish(planish: Planish, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     folder = tmp_path / "spool"
@@ -68,8 +73,12 @@ def test_the_same_shards_count_as_in_planish(planish: Planish, tmp_path: Path, s
     line += [] if decay is None else ["--decay", str(decay)]
     line += [] if most is None else ["--max-per-host", str(most)]
     line += [] if class_ is None else ["--host-class", class_]
+    mixing = chance.choice([sources.REFUSED, sources.EXECUTIONS, sources.RAW])
+    line += {sources.REFUSED: [], sources.EXECUTIONS: ["--executions"], sources.RAW: ["--raw"]}[mixing]
+    trust = chance.choice([{}, {"clock": 30000}])
+    line += [f"--source-weight={source}={bits / weight.ONE:.6f}" for source, bits in trust.items()]
     given = [(shard, own) for shard in looked(folder)]
-    options = Options(since, decay, 5000, most, class_)
+    options = Options(since, decay, 5000, most, class_, mixing, trust)
     try:
         made_plan = plan.make(given, options)
     except FleetError as error:
@@ -223,6 +232,10 @@ def test_what_a_shard_says_is_checked_as_by_planish(planish: Planish, tmp_path: 
         ({"version": 1, "halves": True, "recordings": [one | {"end": 1.0}]}, False),
         ({"version": 1, "halves": True, "recordings": [one | {"depth": 1 << 32}]}, False),
         ({"version": 1, "halves": True, "recordings": [one | {"weights": [1 << 32]}]}, False),
+        ({"version": 1, "halves": True, "recordings": [one | {"law": LAW}], "executions": True}, True),
+        ({"version": 1, "halves": True, "recordings": [one | {"law": LAW | {"unit": "days"}}]}, False),
+        ({"version": 1, "halves": True, "recordings": [one | {"law": {"unit": "ns", "events": 1}}]}, False),
+        ({"version": 1, "halves": True, "recordings": [one], "executions": 1}, False),
         ({"version": 1, "halves": True, "recordings": [one], "partition": {"of": 2, "parts": [0]}}, True),
         ({"version": 1, "halves": True, "recordings": [one], "partition": {"of": 2, "parts": [1, 0]}}, False),
         ({"version": 1, "halves": True, "recordings": [one], "partition": {"of": 1, "parts": [0]}}, False),

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import made
 import pytest
 from conftest import JAVA, SOURCE, Fleet, Planish
 
-from planish_spark import weight
+from planish_spark import sources, weight
 from planish_spark.errors import FleetError
 from planish_spark.plan import Options
 
@@ -25,34 +26,35 @@ if TYPE_CHECKING:
 
     from planish_spark.choice import Merged
 
-HALF_LIFE = 40
+#: A short half-life, and counts of different sources.
+OPTIONS = Options(decay=40, mixing=sources.EXECUTIONS, by_source={"software-branches": weight.ONE // 2})
+LINE = ("--decay", "40s", "--executions", "--source-weight", "software-branches=0.5")
 
 
 def by_spark(spark: SparkSession, fleet: Fleet, output: Path, **more: Any) -> Merged:
     from planish_spark import merge
 
-    options = Options(decay=HALF_LIFE, now=fleet.now, partitions=more.pop("partitions", 1))
+    options = replace(OPTIONS, now=fleet.now, partitions=more.pop("partitions", 1))
     weights = [weight.read(own) or 0 for own in fleet.weights]
     return merge(spark, [str(one) for one in fleet.inputs], str(output), options, weights=weights, **more)
 
 
 def by_planish(planish: Planish, fleet: Fleet, output: Path, *more: object) -> bytes:
     weights = [part for own in fleet.weights for part in ("--weight", own)]
-    aged = ("--decay", HALF_LIFE, "--now", fleet.now)
     # Some files are cut off.
-    return planish.merged(output, *fleet.inputs, *weights, *aged, *more, code=1)
+    return planish.merged(output, *fleet.inputs, *weights, *LINE, "--now", fleet.now, *more, code=1)
 
 
 def told(planish: Planish, fleet: Fleet, output: Path) -> Any:
     weights = [part for own in fleet.weights for part in ("--weight", own)]
-    line = ("fleet", "merge", *fleet.inputs, *weights, "--decay", HALF_LIFE, "--now", fleet.now, "-o", output)
+    line = ("fleet", "merge", *fleet.inputs, *weights, *LINE, "--now", fleet.now, "-o", output)
     return json.loads(planish.run(*line, "--format", "json", code=1).stdout)
 
 
 def test_a_fleet_with_faults_gives_the_bytes_of_planish(
     spark: SparkSession, planish: Planish, fleet: Fleet, tmp_path: Path
 ) -> None:
-    from planish_spark import report
+    from planish_spark import merge, report
 
     expected = by_planish(planish, fleet, tmp_path / "expected")
     merged = by_spark(spark, fleet, tmp_path / "one.counts")
@@ -69,8 +71,11 @@ def test_a_fleet_with_faults_gives_the_bytes_of_planish(
         assert ours == other, key
     assert own == theirs
     assert merged.rejected and len(merged.plan.chosen) > 90
-    sources = {one.source for one in merged.plan.description.recordings}
-    assert {"hardware-branches", "software-branches"} <= sources
+    assert {"hardware-branches", "software-branches"} == set(own["sources"])
+    assert len({chosen.weight for chosen in merged.plan.chosen}) > 10
+    # Nobody adds counts of two sources by accident.
+    with pytest.raises(FleetError, match=r"--executions weighs each by what its samples stand for"):
+        merge(spark, [str(one) for one in fleet.inputs], str(tmp_path / "none.counts"))
     # Nothing is left beside the result.
     assert sorted(file.name for file in tmp_path.iterdir()) == ["again", "expected", "one.counts", "read"]
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from planish_spark import local, report, times, weight
+from planish_spark import local, report, sources, times, weight
 from planish_spark.choice import Choice, Merged
 from planish_spark.errors import FleetError
 from planish_spark.plan import Options
@@ -101,7 +101,16 @@ def _options(given: argparse.Namespace, partitions: int) -> Options:
     if given.since is not None:
         second, ago = given.since
         since = max(0, now - ago) if second is None else second
-    return Options(since, given.decay, now, given.max_per_host, given.host_class, partitions)
+    return Options(
+        since=since,
+        decay=given.decay,
+        now=now,
+        max_per_host=given.max_per_host,
+        host_class=given.host_class,
+        mixing=given.mixing,
+        by_source=dict(given.source_weight),
+        partitions=partitions,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -178,6 +187,32 @@ def _choice(parser: argparse.ArgumentParser) -> None:
         help="take so many recordings of each host at most, the newest ones",
     )
     add("--host-class", metavar="NAME", help="take only recordings of this class of hosts")
+    mixing = parser.add_mutually_exclusive_group()
+    mixing.add_argument(
+        "--executions",
+        dest="mixing",
+        action="store_const",
+        const=sources.EXECUTIONS,
+        default=sources.REFUSED,
+        help="weigh the counts of each shard by the executions that one of them stands for, so that different sources "
+        "add up",
+    )
+    mixing.add_argument(
+        "--raw",
+        dest="mixing",
+        action="store_const",
+        const=sources.RAW,
+        default=sources.REFUSED,
+        help="add counts of different sources as they are",
+    )
+    add(
+        "--source-weight",
+        action="append",
+        default=[],
+        type=_read(_of_source, "SOURCE=NUMBER, such as clock=0.5"),
+        metavar="SOURCE=NUMBER",
+        help="what the counts of a source weigh besides, such as clock=0.5; may be given for several",
+    )
     add(
         "--max-shard",
         type=_number(1, 2047),
@@ -187,6 +222,14 @@ def _choice(parser: argparse.ArgumentParser) -> None:
     )
     add("--strict", action="store_true", help="fail if a file cannot be merged, in place of merging the others")
     add("-v", "--verbose", action="store_true", help="name all files that are not merged")
+
+
+def _of_source(text: str) -> tuple[str, int] | None:
+    source, _, number = text.partition("=")
+    known = ("hardware-branches", "software-branches", "spe", "clock", "event", "emulated")
+    own = weight.read(number)
+    is_known = source in known or source.startswith("simulated")
+    return (source, own) if own is not None and is_known else None
 
 
 def _since(text: str) -> tuple[int | None, int] | None:

@@ -8,11 +8,11 @@ and is left out; one that holds some recordings that count already, and some tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planish_spark import ledger, weight
+from planish_spark import ledger, sources, weight
 from planish_spark.errors import FleetError
 from planish_spark.ledger import Ledger
 from planish_spark.look import VERSION, Shard
@@ -36,6 +36,10 @@ class Options:
     max_per_host: int | None = None
     #: Take recordings of these hosts alone.
     host_class: str | None = None
+    #: What is done with counts of different sources: ``sources.REFUSED``, ``EXECUTIONS`` or ``RAW``.
+    mixing: str = sources.REFUSED
+    #: What the counts of a source weigh besides, in 1/65536.
+    by_source: Mapping[str, int] = field(default_factory=dict)
     #: Divide the result into so many parts.
     partitions: int = 1
 
@@ -78,8 +82,7 @@ class Plan:
 
     def of_part(self, part: int, of: int) -> Description:
         """What one of so many parts of the result says of itself."""
-        own = self.description
-        return Description(own.recordings, own.halves, of, (part,)) if of > 1 else own
+        return replace(self.description, of=of, parts=(part,)) if of > 1 else self.description
 
 
 @dataclass
@@ -98,7 +101,8 @@ class _Counted:
 def make(given: list[tuple[Shard, int]], options: Options) -> Plan:
     """Plans for shards, each with a weight in 1/65536.
 
-    Raises ``FleetError`` where parts of a divided result do not make a whole, or nothing is left.
+    Raises ``FleetError`` where parts of a divided result do not make a whole, counts of different sources are not to
+    be mixed, or nothing is left.
     """
     plan = Plan()
     # Also the notes are the same whatever the order.
@@ -106,6 +110,7 @@ def make(given: list[tuple[Shard, int]], options: Options) -> Plan:
     left = [one for one in left if _is_wanted(plan, one.shard, options)]
     if options.decay is not None:
         left = sorted(_decay(plan, left, options.decay, options.now), key=_order)
+    left = sorted(_weigh(plan, left, options), key=_order)
     counted = _choose(plan, left)
     if options.max_per_host is not None:
         _limit(plan, options.max_per_host)
@@ -114,7 +119,9 @@ def make(given: list[tuple[Shard, int]], options: Options) -> Plan:
         plan.future = sum(time is not None and time > options.now for time in times)
     if not plan.chosen:
         raise _nothing(plan, len(given))
-    _describe(plan, counted, options.partitions)
+    if options.mixing == sources.REFUSED:
+        sources.agree([chosen.shard.description for chosen in plan.chosen])
+    _describe(plan, counted, options)
     return plan
 
 
@@ -178,6 +185,19 @@ def _decay(plan: Plan, given: list[Chosen], half_life: int, now: int) -> list[Ch
             plan.rejected.append((chosen.shard, "its weight exceeds 65535"))
             continue
         weighed.append(Chosen(chosen.shard, both))
+    return weighed
+
+
+def _weigh(plan: Plan, given: list[Chosen], options: Options) -> list[Chosen]:
+    """Gives each shard the weight of its source; those that have one."""
+    weighed = []
+    for chosen in given:
+        try:
+            own = sources.weighed(chosen.shard.description, chosen.weight, options.mixing, options.by_source)
+        except sources.NoWeight as why:
+            plan.rejected.append((chosen.shard, str(why)))
+        else:
+            weighed.append(Chosen(chosen.shard, own))
     return weighed
 
 
@@ -260,11 +280,11 @@ def _nothing(plan: Plan, given: int) -> FleetError:
     return FleetError(f"nothing to merge: of {given} files {rejected} are rejected, {left_out} left out{first}")
 
 
-def _describe(plan: Plan, counted: dict[str, _Counted], partitions: int) -> None:
+def _describe(plan: Plan, counted: dict[str, _Counted], options: Options) -> None:
     """What the result says of itself."""
     of, parts = _parts(plan, counted)
     # Part of a part is of neither number.
-    if of > 1 and partitions > 1:
+    if of > 1 and options.partitions > 1:
         raise _unfit(plan, of)
     recordings: dict[str, Recording] = {}
     halves = True
@@ -281,7 +301,9 @@ def _describe(plan: Plan, counted: dict[str, _Counted], partitions: int) -> None
             weighed = one if chosen.weight == weight.ONE else one.weighing(chosen.weight)
             recordings.setdefault(one.id, weighed)
     in_order = tuple(recordings[id_] for id_ in sorted(recordings))
-    plan.description = Description(in_order, halves, of, parts)
+    all_ = all(chosen.shard.description.executions for chosen in plan.chosen)
+    executions = options.mixing == sources.EXECUTIONS or all_
+    plan.description = Description(in_order, halves, executions, of, parts)
     if plan.architectures:
         plan.version, plan.paths = VERSION, True
 

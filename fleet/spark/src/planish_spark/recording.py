@@ -6,6 +6,9 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from planish_spark import law
+from planish_spark.law import Law
+
 #: The key of the metadata.
 KEY = "planish.fleet"
 #: Newest version of the value.
@@ -53,6 +56,7 @@ class Recording:
     source: str = ""
     depth: int | None = None
     period: int | None = None
+    law: Law | None = None
     program: str = ""
     planish: str = ""
     weights: tuple[int, ...] = ()
@@ -75,6 +79,8 @@ class Description:
     recordings: tuple[Recording, ...]
     #: Whether all counts are told apart by halves of the samples.
     halves: bool
+    #: Whether the counts are estimates of executions, weighed by the laws of the recordings.
+    executions: bool = False
     #: Into how many parts the rows are divided, and which of them are here.
     of: int = 1
     parts: tuple[int, ...] = field(default=(0,))
@@ -90,13 +96,16 @@ class Description:
         value: dict[str, Any] = {"version": VERSION, "halves": self.halves}
         if self.of > 1:
             value["partition"] = {"of": self.of, "parts": list(self.parts)}
+        if self.executions:
+            value["executions"] = True
         value["recordings"] = [_written(one) for one in self.recordings]
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _written(one: Recording) -> dict[str, Any]:
     value: dict[str, Any] = dict(vars(one))
-    del value["weights"]
+    del value["weights"], value["law"]
+    value |= {"law": vars(one.law)} if one.law else {}
     return value | ({"weights": list(one.weights)} if one.weights else {})
 
 
@@ -134,6 +143,8 @@ def read(text: str) -> Description:
             raise Newer(value["version"])
         if type(value.get("halves")) is not bool:
             raise ValueError("no word on halves")
+        if type(value.get("executions", False)) is not bool:
+            raise ValueError("`executions`, which is neither true nor false")
         if not isinstance(value.get("recordings"), list):
             raise ValueError("no list of recordings")
         recordings = tuple(_recording(one) for one in value["recordings"])
@@ -143,7 +154,7 @@ def read(text: str) -> Description:
     except ValueError as error:
         raise Wrong("a description of recordings in JSON", str(error)) from None
     _check_all(recordings)
-    return Description(recordings, value["halves"], of, parts)
+    return Description(recordings, value["halves"], value.get("executions", False), of, parts)
 
 
 def _recording(value: object) -> Recording:
@@ -162,7 +173,7 @@ def _recording(value: object) -> Recording:
     weights = value.get("weights", [])
     if not isinstance(weights, list) or any(type(w) is not int or not 0 <= w <= _MOST_U32 for w in weights):
         raise ValueError("`weights`, which are no list of numbers below 2^32")
-    return Recording(**texts, **numbers, weights=tuple(weights))
+    return Recording(**texts, **numbers, law=law.read(value.get("law")), weights=tuple(weights))
 
 
 def _partition(value: object) -> tuple[int, tuple[int, ...]]:

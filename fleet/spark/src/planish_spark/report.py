@@ -7,6 +7,7 @@ import io
 from collections import Counter
 from typing import Any
 
+from planish_spark import weight
 from planish_spark.choice import Choice, Merged
 
 #: Most files that are named for one reason.
@@ -51,6 +52,9 @@ def json_value(merged: Merged) -> dict[str, Any]:
         "rejected": [{"path": path, "reason": why} for path, why in merged.rejected],
         "from_the_future": plan.future,
         "part": _part(merged),
+        "weighed": any(chosen.weight != weight.ONE for chosen in plan.chosen),
+        "executions": plan.description.executions,
+        "sources": dict(sorted(Counter(one.source for one in recordings).items())),
         "ledger": plan.ledger,
         "outputs": [one.url for one in merged.written],
     }
@@ -65,6 +69,10 @@ def lines(choice: Choice, verbose: bool) -> list[str]:
     if isinstance(choice, Merged):
         told = [f"merged {len(plan.chosen)} {head}; {choice.rows_read} rows in, {choice.rows_written} out"]
         part = _part(choice)
+        if plan.description.executions:
+            counted = sorted(Counter(one.source for one in recordings).items())
+            named = ", ".join(f"{source or 'unknown'} ({number})" for source, number in counted)
+            told.append(f"counts are executions, estimated by what the samples of each source stand for: {named}")
         told += [f"this is part {part}; merge all parts to get the whole"] if part else []
     else:
         told = [f"chose {len(plan.chosen)} {head}"]

@@ -112,13 +112,13 @@ def _first_bad(rows: Any, last: Any) -> tuple[int, str] | None:
     kind = pc.index_in(rows["kind"], value_set=pa.array(KINDS))
     most, zero = pa.scalar(Decimal(MOST), pa.decimal128(38, 0)), pa.scalar(Decimal(0), pa.decimal128(38, 0))
     checks = [
+        ("kind sample, branch, fall-through, path or one of the first half", pc.is_null(kind)),
         ("a path of at most 12288 bytes", pc.greater(pc.binary_length(rows["path"]), _MOST_PATH)),
         (
             "an architecture of at most 64 bytes",
             pc.greater(pc.binary_length(rows["architecture"]), _MOST_ARCHITECTURE),
         ),
         ("a build ID in lower-case hex, or none", _no_build_id(rows["build_id"])),
-        ("kind sample, branch, fall-through, path or one of the first half", pc.is_null(kind)),
         ("the addresses that rows of this kind have", pc.invert(_has_addresses(rows, kind))),
         ("a count below 10^38", pc.or_(pc.greater(count, most), pc.less(count, zero))),
         (
