@@ -65,25 +65,35 @@ if [ "${1:-}" = test ]; then
   has bzip2 || want bzip2 "the same"
   has gdb || want gdb "reads the packed symbol tables, too"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
-  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || want python3-venv "an environment for Playwright, which clicks in it"
+  python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || want python3-venv "environments for Playwright, which clicks in it, and for Spark"
+  has java || want default-jre-headless "runs Spark, which adds up the counts of a fleet in the tests"
   has tmux || want tmux "the terminal that planish report -i and planish top are tried on"
 fi
 
-# Playwright for the tests of pages, in an environment of its own beside what is built. Without it those tests say that
-# they are skipped.
-add_playwright() {
-  local place=${CARGO_TARGET_DIR:-target}/playwright
-  ! cmp -s scripts/playwright.txt "$place/installed.txt" || return 0
+# What tests need of Python, in environments of its own beside what is built. Without it those tests say that they are
+# skipped.
+#   add_environment NAME REQUIREMENTS REASON [OPTIONS OF pip install]
+add_environment() {
+  local name=$1 requirements=$2 reason=$3
+  shift 3
+  local place=${CARGO_TARGET_DIR:-target}/$name
+  ! cmp -s "$requirements" "$place/installed.txt" || return 0
   local python=python3
   "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 || python=/usr/bin/python3
-  echo "setup: Playwright into $place: opens pages in the tests, clicks, and looks for errors"
+  echo "setup: $name into $place: $reason"
   if rm -rf "$place" && "$python" -m venv "$place" &&
-    "$place/bin/python" -m pip install -q --disable-pip-version-check --no-input -r scripts/playwright.txt; then
-    cp scripts/playwright.txt "$place/installed.txt"
+    "$place/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" -r "$requirements"; then
+    cp "$requirements" "$place/installed.txt"
   else
-    echo "setup: Playwright could not be installed; the tests of pages will say that they are skipped" >&2
+    echo "setup: $name could not be installed; the tests that need it will say that they are skipped" >&2
     rm -rf "$place"
   fi
+}
+add_environments() {
+  add_environment playwright scripts/playwright.txt "opens pages in the tests, clicks, and looks for errors"
+  # 1.3 GB, nearly all of it Spark and ClickHouse; pip would keep as much again for the next time.
+  add_environment engines fleet/spark/requirements.txt "Spark, DuckDB and ClickHouse, which add up the counts of a fleet in the tests" \
+    --no-deps --no-cache-dir
 }
 
 if [ "${1:-}" = bench ]; then
@@ -114,7 +124,7 @@ add_linters() {
 [ -z "${rust_missing:-}" ] && [ "${CARGO:-}" = /usr/bin/cargo ] && [ -e /usr/share/doc/cargo-web ] && add_linters
 
 if [ -z "${rust_missing:-}" ] && [ "$llvm" = present ] && [ ${#packages[@]} -eq 0 ]; then
-  [ "${1:-}" != test ] || add_playwright
+  [ "${1:-}" != test ] || add_environments
   echo "setup: nothing missing (Rust $RUST_VERSION, clang $llvm_wanted)"
   exit 0
 fi
@@ -213,7 +223,7 @@ for i in "${!packages[@]}"; do
   install+=("$name")
 done
 if [ ${#install[@]} -eq 0 ]; then
-  [ "${1:-}" != test ] || add_playwright
+  [ "${1:-}" != test ] || add_environments
   echo "setup: nothing more to install"
   exit 0
 fi
@@ -229,5 +239,5 @@ apt install -y --no-install-recommends "${install[@]}" |
   awk '/^Need to get|^After this/ { print "setup: " $0 } /^Get:/ { n++; if (n % 20 == 0) { print "setup: fetched " n; fflush() } }
        /^Setting up/ { m++; if (m % 20 == 0) { print "setup: set up " m; fflush() } } /^E:/ { print }'
 find_rust || { echo "setup: still no Rust $MSRV or newer after installing; please report this with the output above" >&2; exit 1; }
-[ "${1:-}" != test ] || add_playwright
+[ "${1:-}" != test ] || add_environments
 echo "setup: done (Rust $RUST_VERSION)"
