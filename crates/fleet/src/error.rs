@@ -57,14 +57,12 @@ pub enum Error {
     },
     /// A shard counts more than its recording had.
     #[error(
-        "{path}: counts {counted} branches or samples, and its recording had {stated}; take the \
+        "{path}: counts more branches or samples than the {stated} that its recording had; take the \
          shard from its host again"
     )]
     Overclaimed {
         /// The file.
         path: PathBuf,
-        /// What its rows add up to.
-        counted: u128,
         /// What it says that the recording had.
         stated: u128,
     },

@@ -117,11 +117,10 @@ impl Claim {
             *sum = sum.saturating_add(row.count);
         }
         // Stacks have several branches for each sample.
-        let counted = self.branches.max(self.samples);
-        if counted <= stated {
+        if self.branches.max(self.samples) <= stated {
             return Ok(());
         }
-        Err(Error::Overclaimed { path: path.to_owned(), counted, stated })
+        Err(Error::Overclaimed { path: path.to_owned(), stated })
     }
 }
 

@@ -228,7 +228,7 @@ fn hosts_that_say_more_than_can_be_are_capped_or_rejected_and_named() {
         recording.law = Some(Law { unit: Unit::Ns, events: 9_000_000_000, counts: entries / 2 });
     });
     let (told, said) = done(here, "fleet merge spool -o all.counts --format json", 1);
-    assert!(said.contains("rejected: spool/c.counts: counts "), "{said}");
+    assert!(said.contains("rejected: spool/c.counts: counts more "), "{said}");
     assert!(
         said.contains("capped: spool/b.counts") && said.contains("regions: north (2)"),
         "{said}"

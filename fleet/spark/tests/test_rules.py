@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from conftest import Planish
 
 from planish_spark import ledger, local, plan, sources, times, weight
+from planish_spark.choice import Choice, Given
 from planish_spark.command import _parser
 from planish_spark.errors import BadShard, FleetError
 from planish_spark.look import Shard, look
@@ -21,6 +23,8 @@ from planish_spark.parts import part_of
 from planish_spark.plan import Options, Plan
 
 CLASSES = ("web", "batch", "")
+#: Fewer counts than the rows of many shards add up to.
+CLAIM = {"unit": "ns", "events": 90_000_000_000, "counts": 40}
 LAW = {"unit": "cycles", "events": 1 << 40, "counts": 1 << 34}
 
 
@@ -38,8 +42,10 @@ def scenario(folder: Path, chance: random.Random) -> None:
             architecture=chance.choice(["x86_64", "x86_64", "aarch64", ""]),
             end=chance.choice([None, 1000, 1000, 2000, 3000, 9000]),
             begin=chance.choice([None, 900]),
+            region=chance.choice(["", "north"]),
+            cpus=chance.choice([None, None, 1, 64]),
             source=chance.choice(["", "clock", "clock", "hardware-branches"]),
-            law=chance.choice([None, LAW | {"unit": "ns"}, LAW, LAW | {"events": 1 << 60}, LAW | {"counts": 0}]),
+            law=chance.choice([None, LAW | {"unit": "ns"}, LAW, LAW | {"events": 1 << 60}, LAW | {"counts": 0}, CLAIM, CLAIM]),
             **chance.choice([{}, {}, {}, {"weights": [9]}]),
         )
         for number in range(6)
@@ -80,18 +86,21 @@ def test_the_same_shards_count_as_in_planish(planish: Planish, tmp_path: Path, s
     given = [(shard, own) for shard in looked(folder)]
     options = Options(since, decay, 5000, most, class_, mixing, trust)
     try:
-        made_plan = plan.make(given, options)
+        chosen = Given(len(given), given, [], False).choose(options)
     except FleetError as error:
         done = planish.run("fleet", "merge", folder, *line, "-o", tmp_path / "x", code=2)
         assert str(error) in done.stderr
         return
-    code = 1 if made_plan.rejected else 0
+    made_plan = chosen.plan
+    code = 1 if chosen.rejected else 0
     done = planish.run("fleet", "merge", folder, *line, "-o", tmp_path / "x", "--format", "json", code=code)
     told = json.loads(done.stdout)
     assert told["merged"] == len(made_plan.chosen)
     assert told["from_the_future"] == made_plan.future
-    for key, own_list in asides(made_plan).items():
+    for key, own_list in asides(chosen).items():
         assert [(one["path"], one["reason"]) for one in told[key]] == own_list, key
+    assert told["capped"] == [shard.path for shard in made_plan.capped]
+    assert told["regions"] == dict(Counter(one.region for one in made_plan.description.recordings))
     pairs = pq.read_metadata(tmp_path / "x").metadata
     assert json.loads(pairs[b"planish.fleet"]) == described(made_plan)
     assert int(pairs[b"planish.counts.version"]) == made_plan.version
@@ -99,10 +108,11 @@ def test_the_same_shards_count_as_in_planish(planish: Planish, tmp_path: Path, s
     assert ("before" in columns, "architecture" in columns) == (made_plan.paths, made_plan.architectures)
 
 
-def asides(own: Plan) -> dict[str, list[tuple[str, str]]]:
+def asides(choice: Choice) -> dict[str, list[tuple[str, str]]]:
+    own = choice.plan
     duplicates = [(one.shard.path, one.why) for one in own.left_out if one.duplicate]
     left_out = [(one.shard.path, one.why) for one in own.left_out if not one.duplicate]
-    rejected = [(shard.path, why) for shard, why in own.rejected]
+    rejected = list(choice.rejected)
     return {"duplicates": duplicates, "left_out": left_out, "rejected": rejected}
 
 

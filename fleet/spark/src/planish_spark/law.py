@@ -34,6 +34,16 @@ class Law:
         bits = (twice + counts) // (2 * counts)
         return bits if bits <= weight.MOST else None
 
+    def cap(self, seconds: int, cpus: int) -> int | None:
+        """The part of what passed that can have passed in so many seconds on so many CPUs, in 1/65536.
+
+        ``None`` where all of it can.
+        """
+        if self.unit == "executions":
+            return None
+        allowed = (seconds + 1) * cpus * 1_000_000_000 * (1 if self.unit == "ns" else 8)
+        return (allowed << 16) // self.events if self.events > allowed else None
+
     def added(self, other: Law) -> Law | None:
         """That of both recordings together, where both are of one unit."""
         events, counts = self.events + other.events, self.counts + other.counts

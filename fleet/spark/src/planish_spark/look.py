@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from planish_spark import ledger, pages, recording, rows
+from planish_spark import ledger, pages, recording, rows, sources
 from planish_spark.errors import BadShard, malformed
 from planish_spark.ledger import Ledger
 from planish_spark.recording import Description, Recording
@@ -96,7 +96,7 @@ def look(path: str, data: bytes) -> Shard:
     )
     try:
         _check_columns(path, metadata.schema)
-        return _with(shard, largest=rows.check(path, file, description.architecture))
+        return _with(shard, largest=rows.check(path, file, description.architecture, sources.claimed(description)))
     except BadShard as bad:
         return _with(shard, fault=str(bad))
 

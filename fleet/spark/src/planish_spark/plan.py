@@ -70,6 +70,8 @@ class Plan:
     left_out: list[LeftOut] = field(default_factory=list)
     #: Shards that cannot be merged, and why.
     rejected: list[tuple[Shard, str]] = field(default_factory=list)
+    #: Shards that say that more passed than their time and CPUs allow, and are weighed down to that.
+    capped: list[Shard] = field(default_factory=list)
     #: Recordings from the future, whose weight is that of no age.
     future: int = 0
     #: What the result says of itself, and what its recordings held.
@@ -198,6 +200,8 @@ def _weigh(plan: Plan, given: list[Chosen], options: Options) -> list[Chosen]:
             plan.rejected.append((chosen.shard, str(why)))
         else:
             weighed.append(Chosen(chosen.shard, own))
+            if sources.cap(chosen.shard.description) is not None:
+                plan.capped.append(chosen.shard)
     return weighed
 
 

@@ -20,9 +20,10 @@ MOST_PARTS = 4096
 
 _MOST_ID = 128
 _MOST_TEXT = 256
-_TEXTS = ("id", "host", "host_class", "cpu_model", "architecture", "source", "program", "planish")
+_TEXTS = ("id", "host", "host_class", "cpu_model", "architecture", "source", "program", "planish", "region")
 _NUMBERS = {"begin": (1 << 64) - 1, "end": (1 << 64) - 1, "depth": (1 << 32) - 1, "period": (1 << 64) - 1}
 _MOST_U32 = (1 << 32) - 1
+_NUMBERS["cpus"] = _MOST_U32
 
 
 class Wrong(ValueError):
@@ -59,6 +60,8 @@ class Recording:
     law: Law | None = None
     program: str = ""
     planish: str = ""
+    region: str = ""
+    cpus: int | None = None
     weights: tuple[int, ...] = ()
 
     @property
@@ -106,6 +109,10 @@ def _written(one: Recording) -> dict[str, Any]:
     value: dict[str, Any] = dict(vars(one))
     del value["weights"], value["law"]
     value |= {"law": vars(one.law)} if one.law else {}
+    if not one.region:
+        del value["region"]
+    if one.cpus is None:
+        del value["cpus"]
     return value | ({"weights": list(one.weights)} if one.weights else {})
 
 

@@ -47,6 +47,7 @@ def json_value(merged: Merged) -> dict[str, Any]:
         "rows_read": merged.rows_read,
         "rows_written": merged.rows_written,
         "intermediate_files": 0,
+        "reused_files": 0,
         "duplicates": told(True),
         "left_out": told(False),
         "rejected": [{"path": path, "reason": why} for path, why in merged.rejected],
@@ -54,6 +55,9 @@ def json_value(merged: Merged) -> dict[str, Any]:
         "part": _part(merged),
         "weighed": any(chosen.weight != weight.ONE for chosen in plan.chosen),
         "executions": plan.description.executions,
+        "programs": dict(sorted(Counter(one.program for one in recordings).items())),
+        "regions": dict(sorted(Counter(one.region for one in recordings).items())),
+        "capped": [shard.path for shard in plan.capped],
         "sources": dict(sorted(Counter(one.source for one in recordings).items())),
         "ledger": plan.ledger,
         "outputs": [one.url for one in merged.written],
@@ -83,6 +87,10 @@ def lines(choice: Choice, verbose: bool) -> list[str]:
         told += [f"{name}: {why if path in why else f'{path}: {why}'}" for path, why in asides[:most]]
         if len(asides) > most:
             told.append(f"{name}: and {len(asides) - most} more (-v names them)")
+    told += [
+        f"capped: {shard.path}: says that more passed than its time and CPUs allow"
+        for shard in (plan.capped if verbose else plan.capped[:_MOST_NAMED])
+    ]
     if plan.future:
         told.append(f"note: {plan.future} recordings end after --now and weigh as if they ended then")
     return told

@@ -57,13 +57,14 @@ _HEX = "^([0-9a-f][0-9a-f])*$"
 _Key = list[Any]
 
 
-def check(path: str, file: Any, architecture: str) -> int:
+def check(path: str, file: Any, architecture: str, claimed: int | None = None) -> int:
     """Reads all rows of a ``pyarrow.parquet.ParquetFile``; the largest count.
 
-    ``architecture`` is that of the images of a file without a column for it. Raises ``BadShard`` at the first bad
+    Branches, and samples, must not add up to more than is ``claimed``. ``architecture`` is that of the images of a file without a column for it. Raises ``BadShard`` at the first bad
     row.
     """
     largest, last = 0, None
+    sums = {"branch": 0, "sample": 0}
     for group in range(file.num_row_groups):
         first = 0
         try:
@@ -77,6 +78,8 @@ def check(path: str, file: Any, architecture: str) -> int:
                     place = f"row group {group + 1}, row {first + row}"
                     raise malformed(path, place, expected, "another row")
                 largest = max(largest, int(pc.max(rows["count"]).as_py()))
+                if claimed is not None:
+                    _claim(path, rows, sums, claimed)
                 last = rows.slice(rows.num_rows - 1)
                 first += rows.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -86,6 +89,19 @@ def check(path: str, file: Any, architecture: str) -> int:
             place = f"row group {group + 1}, from row {first}"
             raise malformed(path, place, f"{stated} rows in each column", f"{first}")
     return largest
+
+
+def _claim(path: str, rows: Any, sums: dict[str, int], claimed: int) -> None:
+    """Adds rows to the sums. Raises ``BadShard`` where they are more than is claimed."""
+    for kind in sums:
+        own = rows["count"].filter(pc.equal(rows["kind"], kind))
+        if len(own):
+            largest = int(pc.max(own).as_py())
+            # A sum of smaller ones stays far below 10^38.
+            sums[kind] += largest if largest > claimed else int(pc.sum(own).as_py())
+    if max(sums.values()) > claimed:
+        told = f"counts more branches or samples than the {claimed} that its recording had"
+        raise BadShard(f"{path}: {told}; take the shard from its host again")
 
 
 def _whole(batch: Any, architecture: str) -> Any:

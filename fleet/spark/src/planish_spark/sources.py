@@ -46,10 +46,30 @@ def weighed(description: Description, own: int, mixing: str, by_source: Mapping[
     kind = kinds(description)
     trust = by_source.get(kind[0], weight.ONE) if len(kind) == 1 else weight.ONE
     both = weight.times(law, trust)
+    most = cap(description)
+    if both is not None and most is not None:
+        both = weight.times(both, most)
     all_ = None if both is None else weight.times(own, both)
     if all_ is None:
         raise NoWeight("its weight exceeds 65535")
     return all_
+
+
+def cap(description: Description) -> int | None:
+    """The weight that caps a recording which says that more passed than its time and its CPUs allow."""
+    if len(description.recordings) > 1 or description.recordings[0].weights:
+        return None
+    one = description.recordings[0]
+    if one.law is None or one.begin is None or one.end is None or one.cpus is None:
+        return None
+    return one.law.cap(one.end - one.begin, one.cpus)
+
+
+def claimed(description: Description) -> int | None:
+    """What the rows of a shard may add up to, where its recordings say what they had."""
+    if description.executions or any(one.law is None or one.weights for one in description.recordings):
+        return None
+    return sum(one.law.counts for one in description.recordings if one.law is not None)
 
 
 def _of_law(description: Description) -> int:
