@@ -72,6 +72,8 @@ pub struct Imported {
     pub nowhere: u64,
     /// Samples of code that is of no file.
     pub no_file: u64,
+    /// Samples that have names and no addresses.
+    pub no_address: u64,
     /// Samples of the kernel.
     pub kernel: u64,
     /// Addresses whose values make less than half a sample.
@@ -145,6 +147,7 @@ pub fn counted(
         files: Vec::new(),
         nowhere: 0,
         no_file: 0,
+        no_address: 0,
         kernel: 0,
         rounded_away: 0,
         architecture: String::new(),
@@ -174,6 +177,11 @@ pub fn counted(
             imported.kernel = imported.kernel.saturating_add(count);
             continue;
         }
+        if place.address.0 == 0 && place.code == Code::Native {
+            ledger.samples.write_off(Reason::NoFile, count);
+            imported.no_address = imported.no_address.saturating_add(count);
+            continue;
+        }
         let (mapping, form, program) = match mapped {
             Some(mapped) if place.code == Code::Native && is_file(mapped.0) => mapped,
             None if place.code == Code::Native => {
@@ -191,7 +199,7 @@ pub fn counted(
         let key = (mapping.path.to_string(), mapping.build_id);
         let (file, counts) = files.entry(key).or_insert_with(|| begun(mapping, *form, program));
         file.samples = file.samples.saturating_add(count);
-        match address(mapping, *form, program, place) {
+        match address(mapping, *form, given.is_some(), program, place) {
             Ok(address) => {
                 ledger.samples.use_up(count);
                 file.used = file.used.saturating_add(count);
@@ -241,6 +249,7 @@ fn begun(mapping: &Mapping, form: Form, program: &Program) -> (File, ImageCounts
 fn address(
     mapping: &Mapping,
     form: Form,
+    is_given: bool,
     program: &Program,
     place: &Place,
 ) -> Result<ImageAddr, Reason> {
@@ -254,8 +263,12 @@ fn address(
     };
     let stated = place.address;
     let address = match (form, image) {
-        // Which program it is, nothing tells.
-        (_, None) if mapping.build_id.is_none() => return Err(Reason::ImageUnavailable),
+        // A file without a build ID is known by its path, if what it states is no guess.
+        (Form::Image, None)
+            if mapping.build_id.is_none() && !is_given && !is_everything(mapping) =>
+        {
+            return Err(Reason::ImageUnavailable);
+        }
         (Form::Image, _) => ImageAddr(stated.0),
         (_, None) => return Err(Reason::ImageUnavailable),
         (Form::File, Some(image)) => {

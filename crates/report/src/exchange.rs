@@ -31,6 +31,7 @@ pub struct Samples {
     entered: u64,
     nowhere: u64,
     no_file: u64,
+    no_address: u64,
     kernel: u64,
     rounded_away: u64,
 }
@@ -60,6 +61,7 @@ impl Read {
             entered: found.counts.ledger.samples.entered,
             nowhere: found.nowhere,
             no_file: found.no_file,
+            no_address: found.no_address,
             kernel: found.kernel,
             rounded_away: found.rounded_away,
         })
@@ -72,6 +74,7 @@ impl Read {
         let rest = [
             (own.nowhere, "they name no file that was mapped".to_owned()),
             (own.no_file, "their code was made at run time, or interpreted".to_owned()),
+            (own.no_address, "they have names and no addresses".to_owned()),
             (own.kernel, "they are of the kernel".to_owned()),
             (own.rounded_away, "their values make less than half a sample".to_owned()),
         ];
@@ -140,6 +143,7 @@ impl Samples {
         line(samples, &format!("{} more files (-v names them)", rest.len()));
         line(self.kernel, "the kernel: not counted");
         line(self.no_file, "made at run time, or interpreted: not counted");
+        line(self.no_address, "names without addresses: not counted");
         line(self.nowhere, "in no file that was mapped: not counted");
         if self.rounded_away > 0 {
             let addresses = numbered(self.rounded_away, "address has", "addresses have");
@@ -165,7 +169,8 @@ impl Samples {
             "format": self.format, "value": self.value, "divisor": self.divisor,
             "other_values": self.others, "samples": self.entered,
             "files": self.files.iter().map(file).collect::<Vec<_>>(),
-            "kernel": self.kernel, "no_file": self.no_file, "nowhere": self.nowhere,
+            "kernel": self.kernel, "no_file": self.no_file,
+            "no_address": self.no_address, "nowhere": self.nowhere,
             "rounded_away": self.rounded_away,
         })
     }
