@@ -273,6 +273,7 @@ fn what_is_no_profile_is_told_what_it_is() {
         (&b""[..], "empty"),
         (b"PERFILE2 and more", "fleet shard"),
         (b"PAR1 and more", "fleet merge"),
+        (&[0, 3, 0, 10_000u64].map(u64::to_le_bytes).concat()[..], "pprof -proto"),
         (b"hello, world", "whole protocol buffer"),
         (b"\x1f\x8b not gzip", "does not unpack"),
         (b"\x08\x01", "another kind"),

@@ -6,6 +6,7 @@ use crate::cli::{FINE, Format as Printed, Global};
 use crate::command::aggregate::print_ledger;
 use crate::command::inputs;
 use crate::output::{self, print_json};
+use crate::progress;
 use anyhow::{Context as _, bail};
 use counts::Counts;
 use counts::aggregate::Aggregated;
@@ -85,6 +86,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     args.described.prepare(args.inputs.len(), args.format == Printed::Json)?;
     let mut programs = Programs::new(inputs::open_images(&args.binary)?, &args.binaries);
     let mut all = Vec::new();
+    let sizes = args.inputs.iter().filter_map(|path| std::fs::metadata(path).ok());
+    let whole = sizes.fold(0u64, |sum, one| sum.saturating_add(one.len()));
+    let bar = progress::Bytes::new("import", whole, global.quiet);
     for path in &args.inputs {
         let bytes = beside::given::read(path, MOST_BYTES);
         let bytes = bytes.with_context(|| path.display().to_string())?;
@@ -92,6 +96,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             Some(id) => id.clone(),
             None => format!("sha256-{}", hex(&Sha256::digest(&bytes))),
         };
+        let size = bytes.len() as u64;
         let (counts, recording, read) = counted(args, path, bytes, &mut programs)?;
         let mut recording =
             Recording { id, planish: env!("CARGO_PKG_VERSION").to_owned(), ..recording };
@@ -108,6 +113,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             print_ledger(&Aggregated::from(counts), global);
         }
         all.push(imported);
+        bar.add(size);
     }
     if args.format == Printed::Json {
         print_json(&report::exchange::imported_json(&all))?;
