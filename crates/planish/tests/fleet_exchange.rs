@@ -330,4 +330,14 @@ fn what_cannot_be_taken_in_or_written_is_told() {
     let whole = std::fs::read(here.join("p")).unwrap();
     std::fs::write(here.join("cut"), &whole[..whole.len() / 2]).unwrap();
     refused("fleet import cut -o out", "does not unpack");
+    // The others are taken in.
+    let (out, told) = done(here, "fleet import cut p text --into some --format json", 1);
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let rejected: Vec<_> =
+        json["rejected"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    assert_eq!((rejected, json["shards"].as_array().unwrap().len()), (vec!["cut", "text"], 1));
+    assert!(told.contains("rejected: cut: ") && told.contains("rejected: text: "), "{told}");
+    assert_eq!(std::fs::read_dir(here.join("some")).unwrap().count(), 1);
+    let (_, told) = done(here, "fleet import cut text --into none", 2);
+    assert!(told.contains("none of 2 files"), "{told}");
 }

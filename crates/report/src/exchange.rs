@@ -1,6 +1,6 @@
 //! What became of profiles of other tools, and what was written for them?
 
-use crate::fleet::MergedFleet;
+use crate::fleet::{Aside, MergedFleet};
 use crate::numbers::numbered;
 use counts::{Counts, Reason};
 use exchange::{File, Form, Format, Sampled};
@@ -199,8 +199,8 @@ impl Imported {
     }
 }
 
-/// All profiles, as one JSON object.
-pub fn imported_json(all: &[Imported]) -> Value {
+/// All profiles, and which could not be taken in, as one JSON object.
+pub fn imported_json(all: &[Imported], rejected: &[Aside]) -> Value {
     let one = |one: &Imported| {
         json!({
             "input": one.input, "path": one.output, "recording": one.recording,
@@ -211,7 +211,11 @@ pub fn imported_json(all: &[Imported]) -> Value {
         })
     };
     let shards: Vec<Value> = all.iter().map(one).collect();
-    json!({ "schema": "planish-fleet-import", "version": 1, "shards": shards })
+    let rejected = rejected.iter().map(|one| json!({ "path": one.path, "reason": one.why }));
+    json!({
+        "schema": "planish-fleet-import", "version": 1, "shards": shards,
+        "rejected": rejected.collect::<Vec<_>>(),
+    })
 }
 
 /// A profile that was written.

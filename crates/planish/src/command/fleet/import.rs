@@ -2,7 +2,7 @@
 
 use super::described::Described;
 use super::programs::Programs;
-use crate::cli::{FINE, Format as Printed, Global};
+use crate::cli::{FINE, Format as Printed, Global, NEGATIVE};
 use crate::command::aggregate::print_ledger;
 use crate::command::inputs;
 use crate::output::{self, print_json};
@@ -15,6 +15,7 @@ use counts::preaggregated;
 use exchange::{Form, Format};
 use fleet::Recording;
 use report::exchange::{Imported, Read};
+use report::fleet::Aside;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
 
@@ -85,21 +86,20 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     args.described.prepare(args.inputs.len(), args.format == Printed::Json)?;
     let mut programs = Programs::new(inputs::open_images(&args.binary)?, &args.binaries);
-    let mut all = Vec::new();
+    let (mut all, mut rejected) = (Vec::new(), Vec::new());
     let sizes = args.inputs.iter().filter_map(|path| std::fs::metadata(path).ok());
     let whole = sizes.fold(0u64, |sum, one| sum.saturating_add(one.len()));
     let bar = progress::Bytes::new("import", whole, global.quiet);
     for path in &args.inputs {
-        let bytes = beside::given::read(path, MOST_BYTES);
-        let bytes = bytes.with_context(|| path.display().to_string())?;
-        let id = match &args.described.id {
-            Some(id) => id.clone(),
-            None => format!("sha256-{}", hex(&Sha256::digest(&bytes))),
+        let Taken { counts, mut recording, read, size } = match taken(args, path, &mut programs) {
+            Ok(taken) => taken,
+            // One bad file of many is no reason to leave out the others.
+            Err(error) if args.inputs.len() > 1 => {
+                rejected.push(Aside { path: path.clone(), why: format!("{error:#}") });
+                continue;
+            }
+            Err(error) => return Err(error),
         };
-        let size = bytes.len() as u64;
-        let (counts, recording, read) = counted(args, path, bytes, &mut programs)?;
-        let mut recording =
-            Recording { id, planish: env!("CARGO_PKG_VERSION").to_owned(), ..recording };
         args.described.describe(&mut recording);
         let place = args.described.place(&recording)?;
         let inputs = args.binary.iter().chain(&args.inputs).map(PathBuf::as_path);
@@ -115,10 +115,38 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         all.push(imported);
         bar.add(size);
     }
-    if args.format == Printed::Json {
-        print_json(&report::exchange::imported_json(&all))?;
+    if let (true, Some(first)) = (all.is_empty(), rejected.first()) {
+        bail!("none of {} files could be taken in; {}", args.inputs.len(), first.why);
     }
-    Ok(FINE)
+    if args.format == Printed::Json {
+        print_json(&report::exchange::imported_json(&all, &rejected))?;
+    }
+    if !global.quiet {
+        rejected.iter().for_each(|one| eprintln!("rejected: {}", one.why));
+    }
+    Ok(if rejected.is_empty() { FINE } else { NEGATIVE })
+}
+
+/// A profile that was read and counted.
+struct Taken {
+    counts: Counts,
+    recording: Recording,
+    read: Read,
+    /// Bytes of the file.
+    size: u64,
+}
+
+fn taken(args: &Args, path: &Path, programs: &mut Programs) -> anyhow::Result<Taken> {
+    let bytes = beside::given::read(path, MOST_BYTES);
+    let bytes = bytes.with_context(|| path.display().to_string())?;
+    let size = bytes.len() as u64;
+    let id = match &args.described.id {
+        Some(id) => id.clone(),
+        None => format!("sha256-{}", hex(&Sha256::digest(&bytes))),
+    };
+    let (counts, recording, read) = counted(args, path, bytes, programs)?;
+    let planish = env!("CARGO_PKG_VERSION").to_owned();
+    Ok(Taken { counts, recording: Recording { id, planish, ..recording }, read, size })
 }
 
 fn hex(bytes: &[u8]) -> String {
