@@ -4,8 +4,9 @@
 //! Profiles state addresses in one of three forms. Those of a process need the program's segments to
 //! become addresses of the image, as do offsets into its file; addresses of the image need nothing.
 //! A mapping of everything (start and offset 0, no limit or the highest) says that its addresses are
-//! the image's; so does one that holds none of its addresses. Source of the first rule: `GetBase` of
-//! <https://github.com/google/pprof/blob/main/internal/elfexec/elfexec.go>.
+//! the image's, as `GetBase` of
+//! <https://github.com/google/pprof/blob/main/internal/elfexec/elfexec.go> has it; so does any other
+//! that starts at 0, where no process has anything, or that holds none of its addresses.
 
 use crate::Error;
 use crate::sampled::{Code, Mapping, Place, Sampled, StatedAddr};
@@ -104,7 +105,7 @@ fn forms(sampled: &Sampled, given: Option<Form>) -> Vec<Form> {
         }
     }
     let of = |(mapping, inside): (&Mapping, bool)| {
-        if is_everything(mapping) || !inside { Form::Image } else { Form::Process }
+        if mapping.start.0 == 0 || !inside { Form::Image } else { Form::Process }
     };
     sampled.mappings.iter().zip(inside).map(of).collect()
 }

@@ -193,20 +193,27 @@ fn addresses_outside_their_mapping_are_those_of_the_file() {
     let mut location = Message::default();
     location.number(1, 1).number(2, 1).number(3, 0x2234);
     out.message(4, &location);
-    let mut mapping = Message::default();
-    mapping.number(1, 1).number(2, 0x7f00_0000_0000).number(3, 0x7f00_0001_0000);
-    mapping.number(4, 0x1000).number(5, 3).number(6, 4);
-    out.message(3, &mapping);
     ["", "samples", "count", "app", "0011"].iter().for_each(|text| {
         out.text(6, text);
     });
     let mut kind = Message::default();
     kind.number(1, 1).number(2, 2);
     out.message(1, &kind);
-    let (sampled, _) = parsed(&out.bytes, None).unwrap();
-    let found = counted(&sampled, None, &mut missing).unwrap();
-    assert_eq!(all(&found), BTreeMap::from([(("0011".to_owned(), 0x2234), 3)]));
-    assert_eq!(found.files[0].form, Form::Image);
+    let with_start = |start: u64| {
+        let mut mapping = Message::default();
+        mapping.number(1, 1).number(2, start).number(3, start + 0x1_0000);
+        mapping.number(4, 0x1000).number(5, 3).number(6, 4);
+        let mut whole = out.clone();
+        whole.message(3, &mapping);
+        parsed(&whole.bytes, None).unwrap().0
+    };
+    // No process has anything at 0.
+    for start in [0, 0x7f00_0000_0000] {
+        let found = counted(&with_start(start), None, &mut missing).unwrap();
+        assert_eq!(all(&found), BTreeMap::from([(("0011".to_owned(), 0x2234), 3)]));
+        assert_eq!(found.files[0].form, Form::Image);
+    }
+    let sampled = with_start(0x7f00_0000_0000);
     let mut is = |_: &Mapping| Program::Is(program());
     let found = counted(&sampled, Some(Form::File), &mut is).unwrap();
     assert_eq!(found.counts.images[0].samples[0].address, ImageAddr(0x3234));

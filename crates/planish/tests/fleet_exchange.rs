@@ -129,7 +129,7 @@ fn perf2bolt_takes_what_is_exported() {
         let (from, to) = (offset(branch.from.unwrap()), offset(branch.to.unwrap()));
         let count = branch.count.to_string();
         let is_it = |line: &&Vec<&str>| {
-            line[1..3] == ["bi_reverse", &from] && line[5] == to && line[7] == count
+            line[1..3] == ["bi_reverse", from.as_str()] && line[5] == to && line[7] == count
         };
         assert!(lines.iter().any(|line| is_it(&line)), "{branch:?} in {fdata}");
     }
