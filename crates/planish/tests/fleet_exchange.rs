@@ -158,13 +158,16 @@ fn top(folder: &Path, words: &[&str]) -> Option<BTreeMap<String, u64>> {
     Some(rows.filter(|(_, flat)| *flat > 0).collect())
 }
 
-/// The samples of each function.
+/// The samples of each function, and those of none under the name of the file.
 fn by_function(counts: &Counts, binary: &Path) -> BTreeMap<String, u64> {
     let image = Image::open(binary).unwrap();
     let mut all = BTreeMap::new();
     for sample in counts.images.iter().flat_map(|image| &image.samples) {
-        let name = image.functions().find(sample.address).map_or("?", |function| function.name);
-        *all.entry(name.to_owned()).or_default() += sample.count;
+        let function = image.functions().find(sample.address);
+        // As pprof calls what is in no function.
+        let other = || format!("[{}]", binary.file_name().unwrap().display());
+        let name = function.map_or_else(other, |function| function.name.to_owned());
+        *all.entry(name).or_default() += sample.count;
     }
     all
 }
@@ -333,8 +336,8 @@ fn what_cannot_be_taken_in_or_written_is_told() {
     // The others are taken in.
     let (out, told) = done(here, "fleet import cut p text --into some --format json", 1);
     let json: Value = serde_json::from_str(&out).unwrap();
-    let rejected: Vec<_> =
-        json["rejected"].as_array().unwrap().iter().map(|one| &one["path"]).collect();
+    let list = json["rejected"].as_array().unwrap();
+    let rejected: Vec<_> = list.iter().map(|one| one["path"].as_str().unwrap()).collect();
     assert_eq!((rejected, json["shards"].as_array().unwrap().len()), (vec!["cut", "text"], 1));
     assert!(told.contains("rejected: cut: ") && told.contains("rejected: text: "), "{told}");
     assert_eq!(std::fs::read_dir(here.join("some")).unwrap().count(), 1);
