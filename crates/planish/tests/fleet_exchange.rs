@@ -245,6 +245,9 @@ fn the_profile_of_a_go_program_is_counted_in_its_functions() {
             (&recording["source"], &recording["period"]),
             (&"clock".into(), &10_000_000.into())
         );
+        let samples = json["shards"][0]["read"]["samples"].as_u64().unwrap();
+        assert_eq!(recording["law"]["events"].as_u64(), Some(samples * 10_000_000));
+        assert_eq!(recording["law"]["unit"], "ns");
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         let age = now.as_secs() - recording["end"].as_u64().unwrap();
         assert!(age < 600 && told.contains("samples/count (not cpu/nanoseconds)"), "{told}");

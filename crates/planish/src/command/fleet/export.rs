@@ -8,7 +8,8 @@ use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
 use counts::{Counts, ImageCounts, artefact};
 use exchange::export::{self, About};
-use fleet::{Recording, Shard};
+use fleet::law::Mixing;
+use fleet::{Description, Recording, Shard};
 use image::Image;
 use report::exchange::Exported;
 use std::cell::RefCell;
@@ -74,8 +75,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let asked_for = inputs::open_images(&args.binary)?;
     let folder = tempfile::tempdir().context("a directory for the sum of the counts")?;
     let place = folder.path().join("sum.counts");
-    let merged = choose::merge(&args.inputs, &args.choice, None, &place, global)?;
-    let about = about(&Shard::open(&place)?.description.recordings);
+    let unsaid = Mixing::default();
+    let merged = choose::merge(&args.inputs, &args.choice, None, unsaid, &place, global)?;
+    let about = about(&Shard::open(&place)?.description);
     let mut counts = artefact::read(&place, File::open(&place)?)?;
     keep(&mut counts, &asked_for)?;
     let mut told = Exported::of(&counts, args.to.name(), args.output.clone());
@@ -135,12 +137,16 @@ fn of_bolt(counts: &Counts, out: &mut dyn std::io::Write) -> anyhow::Result<bool
 }
 
 /// What the recordings have in common.
-fn about(recordings: &[Recording]) -> About {
+fn about(description: &Description) -> About {
+    let recordings = &description.recordings;
     let only = |of: &dyn Fn(&Recording) -> Option<u64>| {
         let first = recordings.first().and_then(of);
         first.filter(|_| recordings.iter().all(|one| of(one) == first))
     };
-    let is_clock = |one: &Recording| one.source == "clock" && one.weights.is_empty();
+    // Counts that were weighed are no samples any more.
+    let is_clock = |one: &Recording| {
+        one.source == "clock" && one.weights.is_empty() && !description.executions
+    };
     let clock = only(&|one| one.period.filter(|_| is_clock(one)));
     let host = recordings.first().map(|one| &one.host);
     let host = host.filter(|host| recordings.iter().all(|one| one.host == **host));

@@ -14,6 +14,7 @@ use counts::input::{HEAD_BYTES, Kind};
 use counts::preaggregated;
 use exchange::{Form, Format};
 use fleet::Recording;
+use fleet::law::{Law, Unit};
 use report::exchange::{Imported, Read};
 use report::fleet::Aside;
 use sha2::{Digest as _, Sha256};
@@ -193,6 +194,7 @@ fn counted(
             read.why()
         );
     }
+    let law = law(&sampled, found.counts.ledger.samples.entered, args.described.branch_rate);
     let short = |text: &str| text.chars().take(64).collect::<String>();
     let architecture =
         if found.architecture.is_empty() { &sampled.architecture } else { &found.architecture };
@@ -203,10 +205,24 @@ fn counted(
         end: sampled.end,
         source: sampled.source.to_owned(),
         period: sampled.period,
+        law,
         program: short(&sampled.program),
         ..Recording::default()
     };
     Ok((found.counts, recording, read))
+}
+
+/// What the samples of a clock stand for; `rate` are taken branches for each second.
+fn law(sampled: &exchange::Sampled, counts: u64, rate: Option<u64>) -> Option<Law> {
+    const NS: u128 = 1_000_000_000;
+    let period = sampled.period.filter(|_| sampled.source == "clock" && counts > 0)?;
+    let ns = u128::from(counts).saturating_mul(period.into());
+    let (unit, events) = match rate {
+        Some(rate) => (Unit::Branches, ns.saturating_mul(rate.into()) / NS),
+        None => (Unit::Ns, ns),
+    };
+    let events = u64::try_from(events).ok().filter(|events| *events > 0)?;
+    Some(Law { unit, events, counts })
 }
 
 /// Whether it is BOLT's text. Text of another kind is told what it is by its readers.
