@@ -49,7 +49,7 @@ fuzz_one() {
   case $name in
     kernel | cc_profile | livepatch | perf_map | jitdump | index) longest=2048 ;;
     superpages) longest=3072 ;;
-    json | profile | counts_text | counts_file | arm_spe | lookahead) longest=4096 ;;
+    json | profile | counts_text | exchange | counts_file | arm_spe | lookahead) longest=4096 ;;
     toml) longest=5120 ;;
     perfdata) longest=12288 ;;
     tar) longest=16384 ;;

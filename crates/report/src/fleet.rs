@@ -282,6 +282,17 @@ impl Build {
     }
 }
 
+/// A profile that was made before, and is added.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Added {
+    /// The file.
+    pub path: PathBuf,
+    /// Its counts, as far as they are in the result.
+    pub counted: u128,
+    /// What became of it.
+    pub fate: Fate,
+}
+
 /// A profile that was made of the shards of a service.
 #[derive(Clone, Debug)]
 pub struct FleetProfile {
@@ -289,6 +300,10 @@ pub struct FleetProfile {
     pub name: String,
     /// Its builds.
     pub builds: Vec<Build>,
+    /// Profiles that were given beside the shards.
+    pub added: Vec<Added>,
+    /// The counts of the result.
+    pub total: u128,
     /// The profile.
     pub output: PathBuf,
 }
@@ -304,10 +319,26 @@ impl FleetProfile {
         if whole > 0.0 { 100.0 * build.counted as f64 / whole } else { 0.0 }
     }
 
+    /// Which percentage of the result's counts an added profile has.
+    fn share(&self, one: &Added) -> f64 {
+        if self.total > 0 { 100.0 * one.counted as f64 / self.total as f64 } else { 0.0 }
+    }
+
     /// As lines.
     pub fn lines(&self) -> Vec<String> {
         let one = |build: &Build| format!("{:>5.1} %  {}", self.percent(build), build.line());
         let mut lines: Vec<String> = self.builds.iter().map(one).collect();
+        for one in &self.added {
+            let fate = match &one.fate {
+                Fate::Matched(percent) => {
+                    format!("carried over by source, {percent:.1} % of its samples")
+                }
+                _ => "has pseudo probes, which the compiler matches itself".to_owned(),
+            };
+            let share = self.share(one);
+            let path = crate::visible(&one.path.display().to_string()).into_owned();
+            lines.push(format!("profile {path}: {fate}; {share:.1} % of the result's counts"));
+        }
         lines.push(format!(
             "wrote {}: the profile of {} for {}",
             self.output.display(),
@@ -331,9 +362,17 @@ impl FleetProfile {
                 "fate": fate, "matched_percent": matched, "reason": why,
             })
         });
+        let added = self.added.iter().map(|one| {
+            let matched = match &one.fate {
+                Fate::Matched(percent) => Some(*percent),
+                _ => None,
+            };
+            json!({ "path": one.path, "percent": self.share(one), "matched_percent": matched })
+        });
         json!({
             "schema": "planish-fleet-profile", "version": 1, "name": self.name,
             "output": self.output, "builds": builds.collect::<Vec<_>>(),
+            "profiles": added.collect::<Vec<_>>(),
             "merged": merged.json(), "evidence": evidence,
         })
     }

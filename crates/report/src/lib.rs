@@ -13,6 +13,7 @@ pub mod counts;
 pub mod doctor;
 mod escape;
 mod evidence;
+pub mod exchange;
 pub mod fleet;
 pub mod fleet_status;
 mod form;

@@ -4,13 +4,14 @@
 use super::{assert_none, texts};
 
 /// Take bytes or values and return values.
-const PURE: [&str; 12] = [
+const PURE: [&str; 13] = [
     "perfdata",
     "address-spaces",
     "annotate",
     "calltrees",
     "image",
     "counts",
+    "exchange",
     "profile",
     "layout",
     "statistics",

@@ -106,19 +106,25 @@ pub fn profile_of(
         return left("its program is not at hand (--binaries)".to_owned());
     };
     let old = Recorded::find(image, &store.search).map_err(anyhow::Error::from);
-    let made = old.and_then(|old| {
-        let profile = attributed(&old, counts, newest, store)?;
-        if profile.is_probe_based() {
-            // The compiler knows functions that changed by the checksums of their probes.
-            return Ok((profile, Fate::Unmatched));
-        }
-        let (matched, report) = match_profile(&profile, newest.shape(store)?)?;
-        Ok((matched, Fate::Matched(report.carried_pct())))
-    });
+    let made = old.and_then(|old| carried(attributed(&old, counts, newest, store)?, newest, store));
     match made {
         Ok((profile, fate)) => (Some(profile), build(fate)),
         Err(error) => left(format!("{error:#}")),
     }
+}
+
+/// The profile of an older build as one of the newest.
+pub fn carried(
+    profile: SampleProfile,
+    newest: &Newest<'_>,
+    store: &Store,
+) -> anyhow::Result<(SampleProfile, Fate)> {
+    if profile.is_probe_based() {
+        // The compiler knows functions that changed by the checksums of their probes.
+        return Ok((profile, Fate::Unmatched));
+    }
+    let (matched, report) = match_profile(&profile, newest.shape(store)?)?;
+    Ok((matched, Fate::Matched(report.carried_pct())))
 }
 
 fn attributed(

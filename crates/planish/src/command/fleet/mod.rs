@@ -3,8 +3,12 @@
 mod binaries;
 mod builds;
 mod choose;
+mod described;
+mod export;
+mod import;
 mod merge;
 mod profile;
+mod programs;
 mod shard;
 mod show;
 mod simulate;
@@ -28,6 +32,10 @@ pub struct Args {
 enum Tool {
     /// Count one recording, and write down where, when and how it was made
     Shard(shard::Args),
+    /// Make shards of what other profilers recorded: pprof, OpenTelemetry, BOLT's text
+    Import(import::Args),
+    /// Write counts as pprof, OpenTelemetry profiles or BOLT's text, for other tools
+    Export(export::Args),
     /// Add up counts files, each recording once, in bounded memory
     Merge(merge::Args),
     /// Make one profile of a service out of the counts of all its builds and hosts
@@ -46,6 +54,8 @@ enum Tool {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     match &args.tool {
         Tool::Shard(args) => shard::run(args, global),
+        Tool::Import(args) => import::run(args, global),
+        Tool::Export(args) => export::run(args, global),
         Tool::Merge(args) => merge::run(args, global),
         Tool::Profile(args) => profile::run(args, global),
         Tool::Status(args) => status::run(args, global),

@@ -1,6 +1,6 @@
 //! `planish fleet profile`: the shards of a service to one profile for its newest build.
 
-use super::builds::{Newest, Store, profile_of};
+use super::builds::{Newest, Store, carried, profile_of};
 use super::choose::{self, Choice};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::profile::{ProfileFormat, Storage, print_evidence};
@@ -14,7 +14,7 @@ use image::debug::DebugInfo;
 use profile::operations::{self, MergeReport};
 use profile::recorded::Recorded;
 use profile::{SampleProfile, format};
-use report::fleet::{Build, FleetProfile};
+use report::fleet::{Added, Build, FleetProfile};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,10 @@ pub struct Args {
     /// and their debug files; repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
+    /// Add this profile of an earlier build, from any tool, carried over by its source (as `planish
+    /// profile match` does); repeatable
+    #[arg(long, value_name = "FILE")]
+    pub profile: Vec<PathBuf>,
     #[command(flatten)]
     pub choice: Choice,
     /// What kind of profile to write
@@ -57,7 +61,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if (args.storage.md5 || args.storage.compress) && args.emit != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --emit extbinary; the other formats have neither");
     }
-    output::refuse_inputs([args.output.as_path()], [args.binary.as_path()])?;
+    let read = args.profile.iter().chain([&args.binary]).map(PathBuf::as_path);
+    output::refuse_inputs([args.output.as_path()], read)?;
     let store = Store::new(&args.binaries);
     let recorded = Recorded::find(Image::open(&args.binary)?, store.search())?;
     let newest = Newest::new(&recorded, global.threads(), args.emit.has_probes());
@@ -98,15 +103,22 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         made.extend(profile);
         builds.push(build);
     }
-    let Some(profile) = sum(made)? else {
+    let mut added: Vec<Added> = Vec::new();
+    for path in &args.profile {
+        let (profile, one) = added_profile(path, &newest, &store)?;
+        made.push(profile);
+        added.push(one);
+    }
+    let Some(profile) = sum(made, &added)? else {
         let why = builds.first().map(Build::line).unwrap_or_default();
         bail!("no build of {name} could be used: {why}");
     };
+    let total = total(&profile);
     write(args, &recorded, &store, profile, global)?;
     let samples = unweighed.as_ref().unwrap_or(&counts);
     let own = samples.images.iter().filter(is_named).find(|counts| newest.is(counts));
     let evidence = own.map(|own| report::Evidence::from(&Evidence::of(own, &recorded.image)));
-    let told = FleetProfile { name, builds, output: args.output.clone() };
+    let told = FleetProfile { name, builds, added, total, output: args.output.clone() };
     if args.format == Format::Json {
         print_json(&told.json(&merged, evidence.as_ref()))?;
     }
@@ -121,9 +133,31 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     Ok(if whole { FINE } else { NEGATIVE })
 }
 
-/// All profiles, added up; none if there is none with a function.
-fn sum(made: Vec<SampleProfile>) -> anyhow::Result<Option<SampleProfile>> {
-    let named = made.iter().map(|profile| (profile, "a build".to_owned()));
+/// A profile that was made before, as one of the newest build.
+fn added_profile(
+    path: &Path,
+    newest: &Newest<'_>,
+    store: &Store,
+) -> anyhow::Result<(SampleProfile, Added)> {
+    let named = || path.display().to_string();
+    let read = format::read(&crate::input::read(path)?).with_context(named)?;
+    let (profile, fate) = carried(read, newest, store).with_context(named)?;
+    let counted = total(&profile);
+    Ok((profile, Added { path: path.to_owned(), counted, fate }))
+}
+
+/// The counts of all functions.
+fn total(profile: &SampleProfile) -> u128 {
+    profile.functions.values().map(|function| u128::from(function.total)).sum()
+}
+
+/// All profiles, added up, those of builds before those that were `added`; none if there is none
+/// with a function.
+fn sum(made: Vec<SampleProfile>, added: &[Added]) -> anyhow::Result<Option<SampleProfile>> {
+    let of_builds = made.len().saturating_sub(added.len());
+    let names = std::iter::repeat_n("a build".to_owned(), of_builds)
+        .chain(added.iter().map(|one| one.path.display().to_string()));
+    let named = made.iter().zip(names);
     operations::refuse_mixture(named.filter(|(profile, _)| !profile.functions.is_empty()))?;
     let mut all = made.into_iter();
     let Some(mut sum) = all.next() else { return Ok(None) };
