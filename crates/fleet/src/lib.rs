@@ -8,6 +8,7 @@
 //! same.
 #![forbid(unsafe_code)]
 
+pub mod collected;
 mod digest;
 mod error;
 pub mod inputs;
@@ -21,6 +22,7 @@ pub mod simulate;
 pub mod time;
 pub mod weight;
 
+pub use collected::{Collected, Missed};
 pub use digest::{Partition, part_of};
 pub use error::Error;
 pub use levels::{LEAST_MEMORY, Merged, merge};

@@ -222,6 +222,7 @@ impl<'r> Running<'r> {
             opened: &opened,
             streams: &streams,
             signals: &signals,
+            began,
             begin: options.sampling.delay.map(|delay| Instant::now() + delay),
             commands,
             now,
