@@ -93,7 +93,7 @@ impl Program {
 }
 
 /// What was counted of all programs of a recording.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Programs {
     /// The programs, by path and build ID.
     pub programs: Vec<Program>,
