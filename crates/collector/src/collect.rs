@@ -7,20 +7,18 @@
 
 use crate::budget::{Budget, Next};
 use crate::cost::{Meter, Used};
+use crate::count::{Counted, count};
 use crate::error::Error;
+use crate::host::{Asked, Host, Settings};
 use crate::pressure::Pressure;
 use crate::schedule::Dates;
 use crate::shards;
 use crate::spool::Spool;
+use crate::told::{Summary, Told};
 use crate::window::{Note, Stage, Window};
-use address_spaces::MappedFile;
-use counts::programs::{Programs, by_program};
-use counts::resolve::Rules;
-use counts::{Counts, aggregate::CountOptions, programs::Program};
-use fleet::{Collected, Missed, Recording, origin};
-use image::Image;
-use perfdata::Input;
-use std::path::{Path, PathBuf};
+use counts::Counts;
+use counts::programs::{Program, Programs};
+use fleet::{Collected, Missed, Recording};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A window's recording ends at this part of what the spool may hold, and at these sizes.
@@ -33,117 +31,6 @@ const LEAST_ROOM: u64 = 1 << 20;
 const MOST_FAILURES: u32 = 10;
 /// So often is looked whether it is time to end.
 const TICK: Duration = Duration::from_millis(500);
-
-/// How to collect.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where shards go.
-    pub spool: PathBuf,
-    /// How long a window is.
-    pub window: Duration,
-    /// From the begin of one window to the next, at least.
-    pub every: Duration,
-    /// Share of a CPU that it may cost; no limit where there is none.
-    pub budget: Option<f64>,
-    /// Bytes of all files of the spool.
-    pub limit: u64,
-    /// What is known of all recordings: host, class, program.
-    pub recording: Recording,
-    /// What one sample takes from the program that it interrupts.
-    pub sample_cost: Duration,
-}
-
-/// What a window is to be.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// Where the recording goes.
-    pub output: &'a Path,
-    /// How long it is.
-    pub length: Duration,
-    /// Its size, at most.
-    pub most_bytes: u64,
-    /// By how much less often than usual samples are taken.
-    pub slower: u32,
-}
-
-/// What a recording came to.
-#[derive(Clone, Copy, Debug)]
-pub struct Taken {
-    /// Samples, those that were lost included.
-    pub samples: u64,
-}
-
-/// What records for the collector, and says when it is over.
-pub trait Host: Sync {
-    /// Records one window.
-    ///
-    /// # Errors
-    /// Where nothing was recorded.
-    fn record(&self, asked: Asked<'_>) -> Result<Taken, record::Error>;
-
-    /// Whether all that was to be recorded has ended, or somebody asked to stop.
-    fn is_over(&self) -> bool;
-
-    /// A file that is not at its recorded path, such as one of a container.
-    fn elsewhere(&self, file: &MappedFile) -> Option<Image>;
-}
-
-/// What happened, as it happens.
-#[derive(Clone, Debug)]
-pub enum Told {
-    /// A window gave shards.
-    Window {
-        /// Its number.
-        number: u64,
-        /// Its shards.
-        shards: u64,
-        /// What its shards say of it.
-        collected: Collected,
-        /// Files that could not be counted in, in words.
-        notes: Vec<String>,
-    },
-    /// A window gave nothing.
-    Missed {
-        /// Why.
-        why: String,
-    },
-    /// The spool is as large as it may be: nothing is recorded until there is room.
-    Full {
-        /// Its size in bytes.
-        bytes: u64,
-    },
-    /// Recording goes on after that.
-    Resumed,
-    /// Windows of a collector that was killed are done with.
-    Recovered {
-        /// Shards that were made or published.
-        shards: u64,
-        /// Windows of which nothing was left.
-        lost: u64,
-    },
-    /// The collector leaves the host.
-    Left {
-        /// What the last window cost.
-        collected: Collected,
-    },
-}
-
-/// What a collector did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Windows that gave shards.
-    pub windows: u64,
-    /// Shards in the spool that were not there before.
-    pub shards: u64,
-    /// Windows that gave nothing.
-    pub missed: Missed,
-    /// CPU time of all.
-    pub cost: Duration,
-    /// In so much time.
-    pub elapsed: Duration,
-    /// Whether it left the host since it costs too much.
-    pub left: bool,
-}
 
 /// Collects until the host says that it is over, or it costs too much.
 ///
@@ -165,6 +52,7 @@ pub fn run(
         spool,
         summary: Summary::default(),
         is_full: false,
+        is_unpublished: false,
         failures: 0,
     };
     let began = Instant::now();
@@ -186,14 +74,10 @@ struct Collector<'c> {
     summary: Summary,
     /// Whether it is known that the spool is full.
     is_full: bool,
+    /// Whether there was no room to rename shards.
+    is_unpublished: bool,
     /// Windows in turn that could not be recorded or counted.
     failures: u32,
-}
-
-/// What a window came to.
-struct Counted {
-    programs: Programs,
-    recording: Recording,
 }
 
 impl Collector<'_> {
@@ -232,7 +116,7 @@ impl Collector<'_> {
 
     /// Counts a window of a collector that was killed before it could.
     fn recovered(&mut self, window: &Window, mut note: Note) -> Result<(), Error> {
-        let Counted { programs, recording } = self.count(window, &note)?;
+        let Counted { programs, recording } = count(window, &note, self.host)?;
         note.recording = recording;
         let length = note.recording.end.zip(note.recording.begin).map(|(end, begin)| end - begin);
         if let Some(collected) = &mut note.recording.collected {
@@ -276,6 +160,9 @@ impl Collector<'_> {
     /// Whether the spool may hold another window and the disk has room; else counts one that is not
     /// recorded.
     fn has_room(&mut self) -> bool {
+        if self.is_unpublished {
+            self.is_unpublished = self.spool.publish_left().is_err();
+        }
         let bytes = self.spool.bytes();
         let full = bytes.saturating_add(2 * self.window_bytes()) > self.settings.limit;
         if full != self.is_full {
@@ -340,7 +227,7 @@ impl Collector<'_> {
         let length = began.elapsed();
         let span = self.dates.end(note.begin, length);
         self.spool.state.last_end = span.end;
-        let counted = taken.and_then(|taken| Ok((taken, self.count(&window, &note)?)));
+        let counted = taken.and_then(|taken| Ok((taken, count(&window, &note, self.host)?)));
         let samples = counted.as_ref().map_or(0, |(taken, _)| taken.samples);
         let used = self.meter.read(samples);
         let next = self.pay(used, Some(used.cost));
@@ -364,15 +251,20 @@ impl Collector<'_> {
         note.recording.collected = Some(collected.clone());
         let notes = programs.notes.clone();
         let most = self.window_bytes();
-        match shards::write(&window, &note, or_empty(programs), most) {
-            Ok(_) => {}
+        let shards = match shards::write(&window, &note, or_empty(programs), most) {
+            Ok(shards) => shards,
             Err(error) => {
                 self.give_up(window, &note, &error)?;
                 return self.failed(error, next);
             }
-        }
+        };
         let number = window.number;
-        let shards = window.publish(&self.settings.spool)?;
+        match window.publish(&self.settings.spool) {
+            // They are whole, and get there when there is room.
+            Err(error) if error.is_no_room() => self.is_unpublished = true,
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
         self.failures = 0;
         self.summary.windows += 1;
         self.summary.shards += shards;
@@ -403,23 +295,6 @@ impl Collector<'_> {
         Note::new(shards::stem(&own.host, begin, &unique()), begin, recording)
     }
 
-    /// Counts a window's recording, on one thread of the lowest priority.
-    fn count(&self, window: &Window, note: &Note) -> Result<Counted, Error> {
-        let path = window.data();
-        let work = || {
-            // Where it is not allowed, it is counted at the usual one.
-            let _ = rustix::process::setpriority_process(None, 19);
-            let input = Input::open(&path)?;
-            let options = CountOptions { rules: Rules::Auto, threads: 1, pid: None, paths: false };
-            let elsewhere = |file: &MappedFile| self.host.elsewhere(file);
-            let programs = by_program(&path, &input, options, &elsewhere)?;
-            let found = origin::described(&input, String::new());
-            Ok(Counted { programs, recording: described(note.recording.clone(), found) })
-        };
-        std::thread::scope(|scope| scope.spawn(work).join())
-            .unwrap_or_else(|_| Err(Error::Panicked { path: path.clone() }))
-    }
-
     /// Gives a window up, and says why.
     fn give_up(&mut self, window: Window, note: &Note, error: &Error) -> Result<(), Error> {
         let own = match () {
@@ -448,23 +323,6 @@ impl Collector<'_> {
         self.failures += 1;
         let never = self.summary.windows == 0 && self.summary.missed.idle == 0;
         if never || self.failures >= MOST_FAILURES { Err(error) } else { Ok(next) }
-    }
-}
-
-/// What the collector knows of a recording, and what the recording says of itself.
-fn described(known: Recording, found: Recording) -> Recording {
-    let or = |known: String, found: String| if known.is_empty() { found } else { known };
-    Recording {
-        host: or(known.host, found.host),
-        cpu_model: found.cpu_model,
-        architecture: found.architecture,
-        begin: known.begin.or(found.begin),
-        end: known.end.or(found.end).max(known.begin),
-        source: found.source,
-        depth: found.depth,
-        period: found.period,
-        planish: found.planish,
-        ..known
     }
 }
 

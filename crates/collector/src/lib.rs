@@ -14,14 +14,19 @@
 pub mod budget;
 mod collect;
 mod cost;
+mod count;
 mod error;
+mod host;
 pub mod pressure;
 pub mod schedule;
 mod shards;
 mod spool;
 mod state;
+mod told;
 pub mod window;
 
-pub use collect::{Asked, Host, Settings, Summary, Taken, Told, run};
+pub use collect::run;
 pub use cost::Meter;
 pub use error::Error;
+pub use host::{Asked, Host, Settings, Taken};
+pub use told::{Summary, Told};

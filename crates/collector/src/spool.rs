@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::state::State;
-use crate::window::{Note, Window};
+use crate::window::{Note, Stage, Window};
 use fleet::Missed;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use std::fs::{DirBuilder, File};
@@ -105,8 +105,23 @@ impl Spool {
             self.state.missed.add(told);
             self.state.missed.add(own);
         }
-        self.save()?;
-        window.remove()
+        match self.save() {
+            // Its own files may be what takes the room.
+            Err(error) if error.is_no_room() => window.remove().and_then(|()| self.save()),
+            Err(error) => Err(error),
+            Ok(()) => window.remove(),
+        }
+    }
+
+    /// Moves the shards of windows into the spool for which there was no room before.
+    pub(crate) fn publish_left(&self) -> Result<u64, Error> {
+        let mut published = 0;
+        for window in self.left()? {
+            if matches!(window.stage(), Stage::Counted) {
+                published += window.publish(&self.dir)?;
+            }
+        }
+        Ok(published)
     }
 
     /// Counts a window that was not even begun. It may be told of later than now.

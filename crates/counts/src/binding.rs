@@ -91,7 +91,7 @@ impl<'t> Bindings<'t> {
             let id = ImageId(id.0);
             let at_path = bind_recorded_path(id, file, &recorded);
             let lacks = matches!(&at_path, Binding::Unavailable(_) | Binding::BuildIdMismatch(..));
-            let elsewhere = self.elsewhere.filter(|_| lacks && !file.side.is_kernel());
+            let elsewhere = self.elsewhere.filter(|_| lacks);
             let found = elsewhere.and_then(|find| find(file));
             let known = found.filter(|image| recorded.is_empty() || has_any_id(image, &recorded));
             return known.map_or(at_path, |image| {

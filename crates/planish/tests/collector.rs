@@ -194,19 +194,16 @@ fn a_full_disk_gives_no_broken_shard_and_recording_goes_on_when_there_is_room() 
     let (one, _two) = spinners(here);
     let collector = Collector::start(here, &format!("{OFTEN} -p {}", one.pid()));
     until("a shard", || !recordings(here).is_empty());
-    // Less room than a shard takes, but for a moment: files are written while it gets full.
-    let mut filler = vec![0u8; 4 << 10];
-    filler.fill(7);
-    let full = Instant::now();
+    // Until nothing more fits, while windows are recorded and written.
+    let filler = |number: u32| spool.join(format!("filler{number}"));
     let mut number = 0;
-    while full.elapsed() < Duration::from_secs(2) {
+    while std::fs::write(filler(number), [7; 4 << 10]).is_ok() {
         number += 1;
-        let _ = std::fs::write(spool.join(format!("filler{number}")), &filler);
-        std::thread::sleep(Duration::from_millis(1));
     }
+    until("a window without room", || collector.said().contains("gave nothing"));
     let before = recordings(here).len();
-    for number in 1..=number {
-        std::fs::remove_file(spool.join(format!("filler{number}"))).ok();
+    for number in 0..=number {
+        std::fs::remove_file(filler(number)).ok();
     }
     until("shards again", || recordings(here).len() > before);
     let (code, said) = collector.end();
@@ -221,12 +218,32 @@ fn a_full_disk_gives_no_broken_shard_and_recording_goes_on_when_there_is_room() 
 }
 
 #[test]
+fn a_window_that_cannot_be_written_to_its_end_is_given_up_and_counted() {
+    let Some(folder) = possible() else { return };
+    let here = folder.path();
+    let (one, _two) = spinners(here);
+    // 2 KiB, less than any recording.
+    let collector = Collector::limited(here, "ulimit -f 4", &format!("{OFTEN} -p {}", one.pid()));
+    until("windows", || {
+        setting::state(here).is_some_and(|state| state["missed"]["disk_full"].as_u64() > Some(1))
+    });
+    let (code, said) = collector.end();
+    assert!(code == Some(0) && said.contains("gave nothing"), "{said}");
+    assert!(setting::shards(here).is_empty());
+    setting::balances(here, 0);
+    let collector = Collector::start(here, &format!("{OFTEN} -p {}", one.pid()));
+    until("a shard", || !recordings(here).is_empty());
+    collector.end();
+    setting::balances(here, 0);
+}
+
+#[test]
 fn a_collector_that_costs_too_much_leaves_and_says_so_in_its_last_shards() {
     let Some(folder) = possible() else { return };
     let here = folder.path();
     let (one, _two) = spinners(here);
     // What a window costs at least takes seconds to earn at this share: the longest pause is 80 ms.
-    let line = format!("--window 10ms --every 10ms --cpu-budget 0.5% -F 1000 -p {}", one.pid());
+    let line = format!("--window 10ms --every 10ms --cpu-budget 1% -F 1000 -p {}", one.pid());
     let (code, said) = Collector::start(here, &line).wait();
     assert!(code == Some(1) && said.contains("leaves this host"), "{said}");
     let all = recordings(here);
@@ -281,9 +298,15 @@ fn killed_at_any_moment_it_loses_at_most_the_open_window_and_corrupts_nothing() 
     );
     let mut seed = 0x9e37_79b9_7f4a_7c15;
     let mut known: BTreeMap<std::path::PathBuf, Vec<u8>> = BTreeMap::new();
-    for _ in 0..kills {
+    for kill in 0..kills {
+        let begun = || setting::state(here).and_then(|state| state["next"].as_u64());
+        let before = begun();
         let collector = Collector::start(here, &line);
-        std::thread::sleep(Duration::from_millis(chance(&mut seed) % 1200));
+        // While it begins or takes up what is left, or when it has begun windows of its own.
+        if kill % 2 == 1 {
+            until("a window", || begun() > before);
+        }
+        std::thread::sleep(Duration::from_millis(chance(&mut seed) % 800));
         collector.kill();
         for path in setting::shards(here) {
             let bytes = std::fs::read(&path).unwrap();

@@ -11,17 +11,15 @@ use std::time::Duration;
 /// Most programs that are named.
 const MOST_NAMED: usize = 10;
 
-/// What happened, as a line; what happens with every window only where more is asked for.
-pub fn line(told: &Told, verbose: bool) -> Option<String> {
-    Some(match told {
+/// What happened, as lines; what happens with every window only where more is asked for.
+pub fn lines(told: &Told, verbose: bool) -> Vec<String> {
+    let line = match told {
+        Told::Window { .. } if !verbose => return Vec::new(),
         Told::Window { number, shards, collected, notes } => {
-            if !verbose {
-                return None;
-            }
             let shards = numbered(*shards, "shard", "shards");
-            let notes: String =
-                notes.iter().map(|note| format!("\n  note: {}", visible(note))).collect();
-            format!("window {number}: {shards}, {}{notes}", costs(collected))
+            let window = format!("window {number}: {shards}, {}", costs(collected));
+            let notes = notes.iter().map(|note| format!("note: {}", visible(note)));
+            return std::iter::once(window).chain(notes).collect();
         }
         Told::Missed { why } => format!("warning: a window gave nothing: {}", visible(why)),
         Told::Full { bytes: size } => format!(
@@ -40,7 +38,8 @@ pub fn line(told: &Told, verbose: bool) -> Option<String> {
              the last shards say so",
             costs(collected)
         ),
-    })
+    };
+    vec![line]
 }
 
 /// What a window cost.

@@ -85,18 +85,28 @@ impl Collector {
     }
 
     pub fn start_with(folder: &Path, line: &str, environment: &[(&str, &str)]) -> Collector {
+        let mut planish = Command::new(PLANISH);
+        let words = "record --continuous --spool spool".split(' ');
+        let words = words.chain(line.split_whitespace());
+        Collector::of(folder, planish.args(words).envs(environment.iter().copied()))
+    }
+
+    fn of(folder: &Path, command: &mut Command) -> Collector {
         let (file, said) = tempfile::NamedTempFile::new_in(folder).unwrap().keep().unwrap();
-        let child = Command::new(PLANISH)
-            .current_dir(folder)
-            .args("record --continuous --spool spool".split(' '))
-            .args(line.split_whitespace())
-            .envs(environment.iter().copied())
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .spawn()
-            .unwrap();
+        let command = command.current_dir(folder).stdin(Stdio::null());
+        let child = command.stdout(file.try_clone().unwrap()).stderr(file).spawn().unwrap();
         Collector { child: Some(child), said }
+    }
+
+    /// One that a shell gives this limit.
+    pub fn limited(folder: &Path, limit: &str, line: &str) -> Collector {
+        let script = format!("{limit}; exec {PLANISH} record --continuous --spool spool {line}");
+        Collector::of(folder, Command::new("sh").args(["-c", &script]))
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap()
     }
 
     pub fn pid(&self) -> u32 {

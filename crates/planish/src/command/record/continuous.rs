@@ -5,8 +5,9 @@ use super::code_of;
 use super::family::{family, is_running};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::namespaces;
+use crate::command::report::kernel_files::KernelPlaces;
 use crate::output;
-use address_spaces::MappedFile;
+use address_spaces::{KernelPart, MappedFile};
 use anyhow::{Context as _, bail};
 use collector::{Asked, Host, Settings, Taken};
 use fleet::Recording;
@@ -82,7 +83,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let mut told = |what: &collector::Told| {
         if !global.quiet {
-            tell::line(what, global.verbose).iter().for_each(|line| eprintln!("{line}"));
+            tell::lines(what, global.verbose).iter().for_each(|line| eprintln!("{line}"));
         }
     };
     let collected = collector::run(&settings, &recorder, &mut told);
@@ -250,7 +251,20 @@ impl Host for Recorder {
     }
 
     fn elsewhere(&self, file: &MappedFile) -> Option<Image> {
-        namespaces::elsewhere(file, &super::family::all())
+        if !file.side.is_kernel() {
+            return namespaces::elsewhere(file, &super::family::all());
+        }
+        if !matches!(KernelPart::of(&file.path), KernelPart::Core { guest: false }) {
+            return None;
+        }
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+        let release = Some(release.trim());
+        let places = KernelPlaces { sysroot: None, directories: &[], release };
+        places
+            .vmlinux()
+            .iter()
+            .filter(|path| path.is_file())
+            .find_map(|path| Image::open(path).ok())
     }
 }
 
