@@ -78,7 +78,7 @@ def collect(name, options, budget, load, limit):
     time.sleep(2)
     others, began = busy(), time.monotonic()
     child = subprocess.Popen([planish, "record", "--continuous", "--spool", spool, "-a", "--cpu-budget", f"{budget}%",
-                              "--spool-limit", str(limit), "--format", "json", *options],
+                              "--spool-limit", f"{limit}B", "--format", "json", *options],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
     largest, worst, cpu, memory = 0, 0.0, 0.0, 0.0
     while (elapsed := time.monotonic() - began) < seconds and child.poll() is None:

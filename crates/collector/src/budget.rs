@@ -20,6 +20,8 @@ const LONGEST: f64 = 8.0;
 const PATIENCE: u32 = 3;
 /// Samples are taken 2 to the power of this less often at least.
 const LOWEST: u32 = 6;
+/// The first window has 2 to the power of this fewer samples, since what they cost is not known.
+const FIRST: u32 = 3;
 /// After so many windows within half of the budget in turn samples are taken twice as often.
 const CALM: u32 = 4;
 /// On a busy machine the account earns this part, on a very busy one the square of it, and gets back
@@ -42,6 +44,8 @@ pub struct Budget {
     expected: f64,
     /// Samples are taken 2^level less often than asked for.
     level: u32,
+    /// Whether a window has said what it costs.
+    is_known: bool,
     /// Windows in turn that cost little.
     calm: u32,
     /// Windows in turn that cost too much whatever is done.
@@ -67,7 +71,8 @@ impl Budget {
             every: every.as_secs_f64(),
             credit: 0.0,
             expected: 0.0,
-            level: 0,
+            level: if share.is_some() { FIRST } else { 0 },
+            is_known: false,
             calm: 0,
             beyond: 0,
             part: 1.0,
@@ -126,6 +131,11 @@ impl Budget {
         self.calm = if pauses(self.expected, earning) <= 0.5 { self.calm + 1 } else { 0 };
         let mut expected = self.expected;
         let mut level = self.level;
+        let whole = expected * f64::from(self.slower());
+        if !self.is_known && pauses(whole, earning) <= 0.5 {
+            (level, expected) = (0, whole);
+        }
+        self.is_known = true;
         while pauses(expected, earning) > STRETCH && level < LOWEST {
             // A part of the cost is the same whatever the rate; the next window will tell.
             expected /= 2.0;
@@ -178,7 +188,8 @@ mod tests {
     fn a_cheap_window_comes_as_often_as_asked_for() {
         let mut budget = Budget::new(Some(0.01), EVERY);
         let (share, windows, slowest, left) = day(&mut budget, 0.01, 0.05, Pressure::Calm);
-        assert_eq!((windows, slowest, left), (1440, 1, false));
+        // The first one is to find out.
+        assert_eq!((windows, slowest, left, budget.slower()), (1440, 8, false, 1));
         assert!(share < 0.002);
     }
 
