@@ -57,6 +57,8 @@ pub fn run(
     };
     let began = Instant::now();
     collector.recover()?;
+    // What it took to begin says nothing of what a window takes.
+    collector.rest();
     collector.collect()?;
     collector.spool.save()?;
     collector.summary.elapsed = began.elapsed();
