@@ -48,6 +48,7 @@ impl Spool {
             _ => {}
         }
         remove_unfinished(&open)?;
+        Window::remove_gone(&open)?;
         let state = State::read(&open.join(STATE))?;
         Ok(Spool { dir: dir.to_owned(), state, open, _lock: lock })
     }

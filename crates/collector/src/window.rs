@@ -19,6 +19,8 @@ const VERSION: u64 = 1;
 const NOTE: &str = "window.json";
 const DATA: &str = "perf.data";
 const COUNTED: &str = "counted";
+/// What names of windows that are being removed begin with.
+const GONE: &str = "gone-";
 /// How a shard is called before the window is counted.
 const ENDING: &str = "shard";
 
@@ -67,7 +69,8 @@ impl Window {
         match make() {
             // What lies there was settled before.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                std::fs::remove_dir_all(&dir).and_then(|()| make()).map_err(&failed)?;
+                Window { dir: dir.clone(), number }.remove()?;
+                make().map_err(&failed)?;
             }
             made => made.map_err(&failed)?,
         }
@@ -147,9 +150,23 @@ impl Window {
         Ok(published)
     }
 
-    /// Removes it with all that is in it.
+    /// Removes it with all that is in it. It is no window any more before the first of its files is
+    /// gone: half of one would be taken for an earlier stage.
     pub(crate) fn remove(self) -> Result<(), Error> {
-        std::fs::remove_dir_all(&self.dir).map_err(Error::io(&self.dir))
+        let gone = self.dir.with_file_name(format!("{GONE}{}", self.number));
+        std::fs::rename(&self.dir, &gone).map_err(Error::io(&self.dir))?;
+        std::fs::remove_dir_all(&gone).map_err(Error::io(&gone))
+    }
+
+    /// Removes what is left of windows that were being removed.
+    pub(crate) fn remove_gone(open: &Path) -> Result<(), Error> {
+        for entry in std::fs::read_dir(open).map_err(Error::io(open))? {
+            let entry = entry.map_err(Error::io(open))?;
+            if entry.file_name().as_encoded_bytes().starts_with(GONE.as_bytes()) {
+                std::fs::remove_dir_all(entry.path()).map_err(Error::io(&entry.path()))?;
+            }
+        }
+        Ok(())
     }
 
     fn shards(&self) -> Result<Vec<PathBuf>, Error> {
@@ -198,7 +215,12 @@ mod tests {
         assert!(!spool.join("a-x.counts").exists());
         assert!(Window::left_in(&open).unwrap().is_empty());
         std::fs::write(open.join("0000000003"), "").unwrap();
+        // As if it had been killed while one was removed, its mark first.
+        std::fs::create_dir(open.join("gone-2")).unwrap();
+        std::fs::write(open.join("gone-2/perf.data"), "").unwrap();
         assert!(Window::left_in(&open).unwrap().is_empty());
+        Window::remove_gone(&open).unwrap();
+        assert!(!open.join("gone-2").exists());
     }
 
     #[test]
