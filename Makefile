@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -61,6 +61,9 @@ bench-fleet: setup ## planish fleet merge beside DuckDB at 1, 10 and 100 million
 
 bench-faults: ## recordings on slow and full disks, recorders killed at 200 moments (root); writes measurements/
 	@scripts/bench-faults.sh
+
+bench-collector: setup ## what a collector costs on an idle and a loaded machine, and what kill -9 at 200 moments loses (an hour, root); writes measurements/
+	@scripts/bench-collector.sh
 
 bench-software: setup ## what software branch stacks cost and how exact they are; writes measurements/
 	@scripts/bench-software.sh

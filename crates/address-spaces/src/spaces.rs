@@ -43,6 +43,8 @@ pub struct AddressSpace {
     mappings: RedBlackTreeMapSync<u64, Mapping>,
     /// The sum of the hashes of all mappings: spaces with different sums are different.
     sum: u64,
+    /// The program: the file that was mapped first.
+    program: Option<FileId>,
 }
 
 impl AddressSpace {
@@ -53,9 +55,16 @@ impl AddressSpace {
         (address.0 < mapping.end).then_some(*mapping)
     }
 
-    /// Whether the same is mapped in both.
+    /// The program that runs in it: what was mapped first since it began is its executable, as
+    /// the kernel maps that before the loader and the libraries. A copy of a process runs the same.
+    pub fn program(&self) -> Option<FileId> {
+        self.program
+    }
+
+    /// Whether the same is mapped in both, by the same program.
     pub(crate) fn is_same(&self, other: &AddressSpace) -> bool {
-        self.sum == other.sum && self.mappings == other.mappings
+        let same = self.sum == other.sum && self.program == other.program;
+        same && self.mappings == other.mappings
     }
 
     pub(crate) fn sum(&self) -> u64 {
@@ -121,12 +130,17 @@ impl AddressSpaces {
         match change {
             Change::Map { pid, start, len, pgoff, file } => {
                 let end = start.0.saturating_add(len);
+                let is_file = file.path.starts_with('/') && !file.path.starts_with("//");
                 let file = self.number(file);
                 if end <= start.0 {
                     return None;
                 }
                 let piece = Mapping { start, end, file, origin: start, origin_len: len, pgoff };
-                self.processes.entry(pid).or_default().map(piece);
+                let space = self.processes.entry(pid).or_default();
+                space.map(piece);
+                if is_file && space.program.is_none() {
+                    space.program = Some(file);
+                }
                 Some(pid)
             }
             Change::Fork { pid, parent } if pid == parent => None,
@@ -192,6 +206,23 @@ mod tests {
         assert_eq!([name(1, 139), name(2, 139)], [Some(("a", 100)); 2]);
         assert_eq!([name(1, 150), name(2, 150)], [Some(("b", 140)), Some(("a", 100))]);
         assert_eq!([name(1, 199), name(1, 200), name(3, 150)], [Some(("a", 100)), None, None]);
+    }
+
+    #[test]
+    fn the_program_is_the_first_file_mapped_and_goes_on_in_children_until_they_begin_another() {
+        let mut spaces = AddressSpaces::default();
+        spaces.apply(map(1, 50, 10, "//anon"));
+        spaces.apply(map(1, 100, 100, "/bin/a"));
+        spaces.apply(map(1, 300, 100, "/lib/c"));
+        spaces.apply(Change::Fork { pid: 2, parent: 1 });
+        spaces.apply(Change::Fork { pid: 3, parent: 1 });
+        spaces.apply(Change::Exec { pid: 3 });
+        spaces.apply(map(3, 100, 100, "/bin/b"));
+        let name = |pid| {
+            let program = spaces.space(pid).program()?;
+            Some(spaces.files()[program.0 as usize].path.as_str())
+        };
+        assert_eq!([1, 2, 3, 4].map(name), [Some("/bin/a"), Some("/bin/a"), Some("/bin/b"), None]);
     }
 
     #[test]

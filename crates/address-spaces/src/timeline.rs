@@ -5,7 +5,7 @@
 //! one process maps without end.
 
 use crate::change::{Change, MappedFile};
-use crate::spaces::{AddressSpace, AddressSpaces, Mapping};
+use crate::spaces::{AddressSpace, AddressSpaces, FileId, Mapping};
 use perfdata::RuntimeAddr;
 use rustc_hash::FxHashMap;
 
@@ -44,6 +44,11 @@ impl SpaceRef<'_> {
     /// The mapping that covers `address`.
     pub fn find(&self, address: RuntimeAddr) -> Option<Mapping> {
         self.space?.find(address)
+    }
+
+    /// The program that runs in it ([`AddressSpace::program`]).
+    pub fn program(&self) -> Option<FileId> {
+        self.space?.program()
     }
 }
 

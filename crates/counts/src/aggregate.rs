@@ -5,13 +5,14 @@
 //! count traces per address space version. Memory is the chunks in flight and the tables of
 //! distinct traces, whatever the size of the recording.
 
-use crate::binding::{ANOTHER_BUILD, Binding, Bindings, HIDDEN};
+use crate::binding::{ANOTHER_BUILD, Binding, Bindings, Elsewhere, HIDDEN};
 use crate::by_name;
 use crate::error::Error;
 use crate::ledger::{Ledger, Reason, SpeLedger};
 use crate::listed;
 use crate::model::{Counts, ImageCounts, base_name};
 use crate::namesakes::{Namesake, namesakes};
+use crate::programs::SumsOf;
 use crate::sideband::read_sideband;
 use crate::spe;
 use crate::straight_line::Unrecorded;
@@ -124,6 +125,97 @@ pub fn aggregate(
     options: CountOptions,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Aggregated, Error> {
+    let what = What { images, options, apart: false, elsewhere: None };
+    counted(path, input, what, progress, |sums, whole| {
+        let mut sums = sums.together();
+        whole.losses(&mut sums.ledger);
+        let spe = sums.ledger.spe.clone();
+        let name = |id: address_spaces::FileId| {
+            whole.timeline.files().get(id.0 as usize).map(|f| f.path.clone())
+        };
+        let elsewhere: Vec<_> =
+            sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
+        let mut notes = notes(whole.bindings);
+        let others = in_a_row(sums.other_processes().iter());
+        let by_name = sums.by_name();
+        let counts = sums.finish(whole.unrecorded);
+        if counts.images.is_empty() {
+            return Err(Error::NothingMatches {
+                path: path.to_owned(),
+                samples: whole.samples,
+                images: names_of(images),
+                cause: cause(
+                    &counts.ledger,
+                    &notes,
+                    &elsewhere,
+                    images,
+                    options.pid.map(|pid| (pid, others)),
+                ) + &damage(&counts.ledger),
+            });
+        }
+        notes.extend(by_name::notes(&by_name, &counts.ledger));
+        notes.extend(several_events(input));
+        notes.extend(not_whole(path, input));
+        notes.extend(spe::notes(path, &spe));
+        notes.extend(whole.other_tracers);
+        let used = counts.ledger.samples.used;
+        let parts = vec![Part { path: path.to_owned(), samples: whole.samples, used }];
+        let (samples, namesakes) = (whole.samples, whole.namesakes);
+        Ok(Aggregated { counts, samples, notes, elsewhere, parts, namesakes })
+    })
+}
+
+/// What is known of a recording as a whole once its samples are counted.
+pub(crate) struct Whole<'w> {
+    pub timeline: &'w Timeline,
+    pub bindings: &'w Bindings<'w>,
+    /// Transfers that it leaves out.
+    pub unrecorded: Unrecorded,
+    /// Samples in it.
+    pub samples: u64,
+    pub namesakes: Vec<Namesake>,
+    /// What it holds that nobody here reads, in words.
+    pub other_tracers: Option<String>,
+    /// What was lost of it: the fields of a ledger that are of no sample.
+    lost: Ledger,
+}
+
+impl Whole<'_> {
+    /// Enters what was lost.
+    pub(crate) fn losses(&self, ledger: &mut Ledger) {
+        ledger.lost = self.lost.lost;
+        ledger.unknown_records = self.lost.unknown_records;
+        ledger.truncated_bytes = self.lost.truncated_bytes;
+        ledger.missing_sections = self.lost.missing_sections;
+        ledger.surplus_bytes = self.lost.surplus_bytes;
+    }
+
+    /// Files that did not match, in words.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        notes(self.bindings)
+    }
+}
+
+/// What is counted, and how.
+pub(crate) struct What<'w> {
+    /// Only in these, where there are any.
+    pub images: &'w [Arc<Image>],
+    pub options: CountOptions,
+    /// Each program for itself.
+    pub apart: bool,
+    /// Where else files may be.
+    pub elsewhere: Option<Elsewhere<'w>>,
+}
+
+/// Reads a recording and counts its samples; `finish` makes of the sums what is asked for.
+pub(crate) fn counted<T>(
+    path: &Path,
+    input: &Input,
+    what: What<'_>,
+    progress: &(dyn Fn(u64) + Sync),
+    finish: impl FnOnce(SumsOf<'_>, Whole<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let What { images, options, apart, elsewhere } = what;
     let fault = |source| Error::Recording { path: path.to_owned(), source };
     let clock = Clock::of(input);
     let sideband = read_sideband(input, options.threads, clock).map_err(fault)?;
@@ -150,7 +242,8 @@ pub fn aggregate(
     let other_tracers = sideband.aux.note_others(path);
     let namesakes = namesakes(&sideband.changes, images);
     let timeline = Timeline::build(sideband.changes);
-    let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids));
+    let bindings = Bindings::new(timeline.files(), images, listed::of(input, &sideband.build_ids))
+        .with_elsewhere(elsewhere);
     let shared = Shared {
         input,
         timeline: &timeline,
@@ -158,54 +251,40 @@ pub fn aggregate(
         options,
         clock,
         bases: &sideband.bases,
+        apart,
     };
     let mut sums = count_samples(&shared, progress).map_err(fault)?;
+    let mut spe = SpeLedger::default();
     if traced {
         let owners = spe::Owners::new(sideband.aux, clock);
-        sums.merge(spe::count_records(&shared, &owners, progress).map_err(fault)?);
+        let mut traced = spe::count_records(&shared, &owners, progress).map_err(fault)?;
+        spe = traced.rest().ledger.spe.clone();
+        sums.merge(traced);
     }
-    let spe = sums.ledger.spe.clone();
     let samples = sideband.samples.saturating_add(spe.records);
     if samples == 0 {
         let SpeLedger { bytes, incomplete, damaged, .. } = spe;
         return Err(Error::NoTrace { path: path.to_owned(), bytes, incomplete, damaged });
     }
-    sums.ledger.lost = sideband.lost_records.max(sideband.lost_samples);
-    sums.ledger.unknown_records = sideband.unknown;
-    sums.ledger.truncated_bytes = sideband.truncated_bytes;
-
-    sums.ledger.missing_sections = input.wholeness().missing_features.len() as u64;
-    sums.ledger.surplus_bytes = input.wholeness().surplus_bytes;
-
-    let name =
-        |id: address_spaces::FileId| timeline.files().get(id.0 as usize).map(|f| f.path.clone());
-    let elsewhere: Vec<_> =
-        sums.elsewhere().into_iter().filter_map(|(f, n)| Some((name(f)?, n))).collect();
-    let mut notes = notes(&bindings);
-    let others = in_a_row(sums.other_processes().iter());
-    let by_name = sums.by_name();
-    let counts = sums.finish(unrecorded(input));
-    if counts.images.is_empty() {
-        return Err(Error::NothingMatches {
-            path: path.to_owned(),
-            samples,
-            images: names_of(images),
-            cause: cause(
-                &counts.ledger,
-                &notes,
-                &elsewhere,
-                images,
-                options.pid.map(|pid| (pid, others)),
-            ) + &damage(&counts.ledger),
-        });
-    }
-    notes.extend(by_name::notes(&by_name, &counts.ledger));
-    notes.extend(several_events(input));
-    notes.extend(not_whole(path, input));
-    notes.extend(spe::notes(path, &spe));
-    notes.extend(other_tracers);
-    let parts = vec![Part { path: path.to_owned(), samples, used: counts.ledger.samples.used }];
-    Ok(Aggregated { counts, samples, notes, elsewhere, parts, namesakes })
+    let whole = input.wholeness();
+    let lost = Ledger {
+        lost: sideband.lost_records.max(sideband.lost_samples),
+        unknown_records: sideband.unknown,
+        truncated_bytes: sideband.truncated_bytes,
+        missing_sections: whole.missing_features.len() as u64,
+        surplus_bytes: whole.surplus_bytes,
+        ..Ledger::default()
+    };
+    let whole = Whole {
+        timeline: &timeline,
+        bindings: &bindings,
+        unrecorded: unrecorded(input),
+        samples,
+        namesakes,
+        other_tracers,
+        lost,
+    };
+    finish(sums, whole)
 }
 
 /// What the recording's header promises and its file does not hold, or the other way round.

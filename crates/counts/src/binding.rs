@@ -39,8 +39,13 @@ pub struct Bindings<'t> {
     asked_for: &'t [Arc<Image>],
     /// Build IDs that the recording lists.
     listed: Vec<ListedId>,
+    /// Where else a file may be that is not at its recorded path.
+    elsewhere: Option<Elsewhere<'t>>,
     bound: Vec<OnceLock<Binding>>,
 }
+
+/// Finds a file that is not at its recorded path, such as one of another mount namespace.
+pub type Elsewhere<'e> = &'e (dyn Fn(&MappedFile) -> Option<Image> + Sync);
 
 impl<'t> Bindings<'t> {
     /// Binds `files` to the images `asked_for`; where that is empty, to whatever lies at the
@@ -54,8 +59,15 @@ impl<'t> Bindings<'t> {
             files,
             asked_for,
             listed,
+            elsewhere: None,
             bound: files.iter().map(|_| OnceLock::new()).collect(),
         }
+    }
+
+    /// Also looks there.
+    #[must_use]
+    pub fn with_elsewhere(self, elsewhere: Option<Elsewhere<'t>>) -> Self {
+        Bindings { elsewhere, ..self }
     }
 
     /// What `file` is.
@@ -76,7 +88,17 @@ impl<'t> Bindings<'t> {
         let recorded = ids_of(file, &self.listed);
         if self.asked_for.is_empty() {
             // Each file has an image of its own.
-            return bind_recorded_path(ImageId(id.0), file, &recorded);
+            let id = ImageId(id.0);
+            let at_path = bind_recorded_path(id, file, &recorded);
+            let lacks = matches!(&at_path, Binding::Unavailable(_) | Binding::BuildIdMismatch(..));
+            let elsewhere = self.elsewhere.filter(|_| lacks);
+            let found = elsewhere.and_then(|find| find(file));
+            let known = found.filter(|image| recorded.is_empty() || has_any_id(image, &recorded));
+            return known.map_or(at_path, |image| {
+                let by_name =
+                    recorded.is_empty().then(|| lacking(&recorded, image.build_id().is_some()));
+                bound(file, id, Arc::new(image), by_name)
+            });
         }
         let asked_for = || (0..).map(ImageId).zip(self.asked_for);
         if let Some((id, image)) = asked_for().find(|(_, image)| has_any_id(image, &recorded)) {

@@ -30,6 +30,7 @@ mod namesakes;
 mod options;
 pub mod path_table;
 pub mod preaggregated;
+pub mod programs;
 pub mod resolve;
 pub mod script;
 mod sideband;

@@ -10,6 +10,7 @@ use crate::halves;
 use crate::ledger::Reason;
 use crate::options::CountOptions;
 use crate::path_table::PathTable;
+use crate::programs::SumsOf;
 use crate::resolve::{Rules, Sums};
 use crate::traces::{Trace, TraceTable};
 use address_spaces::Clock;
@@ -18,6 +19,7 @@ use crossbeam_channel::{Receiver, Sender};
 use perfdata::{Chunk, FastSample, Input, LayoutTable, RawRecord, raw_records};
 
 /// What all workers see.
+#[derive(Clone, Copy)]
 pub(crate) struct Shared<'t> {
     pub input: &'t Input,
     pub timeline: &'t Timeline,
@@ -26,6 +28,15 @@ pub(crate) struct Shared<'t> {
     pub clock: Clock,
     /// Position at which each stream begins.
     pub bases: &'t [u64],
+    /// Whether each program is counted for itself.
+    pub apart: bool,
+}
+
+impl<'t> Shared<'t> {
+    /// Empty sums.
+    pub fn sums(&self) -> Sums<'t> {
+        Sums::new(self.timeline, self.bindings, self.options.rules)
+    }
 }
 
 /// Counts all samples; `progress` is told the bytes read.
@@ -35,7 +46,7 @@ pub(crate) struct Shared<'t> {
 pub(crate) fn count_samples<'t>(
     shared: &Shared<'t>,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Sums<'t>, perfdata::Error> {
+) -> Result<SumsOf<'t>, perfdata::Error> {
     let threads = shared.options.threads.max(1);
     let (send, receive) = crossbeam_channel::bounded::<(u64, Chunk)>(threads * 2);
     let (give_back, used) = crossbeam_channel::unbounded::<Vec<u8>>();
@@ -55,7 +66,7 @@ pub(crate) fn count_samples<'t>(
     };
     let (counted, ended) = jobs::beside(vec![receive; threads], count, read_all);
     ended?;
-    let mut total = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
+    let mut total = SumsOf::new(shared);
     counted.into_iter().for_each(|sums| total.merge(sums));
     Ok(total)
 }
@@ -91,6 +102,7 @@ struct Tables {
     addresses: TraceTable,
     /// Empty where paths are not asked for.
     paths: PathTable,
+    skipped: Skipped,
 }
 
 impl by_space::Tables for Tables {
@@ -104,9 +116,9 @@ struct Worker<'s, 't> {
     shared: &'s Shared<'t>,
     layouts: &'s LayoutTable,
     tables: BySpace<'t, Tables>,
-    wrong_path: u64,
-    duplicates: u64,
-    sums: Sums<'t>,
+    /// What is of no process that is known.
+    rest: Sums<'t>,
+    sums: SumsOf<'t>,
 }
 
 impl<'s, 't> Worker<'s, 't> {
@@ -115,9 +127,8 @@ impl<'s, 't> Worker<'s, 't> {
             shared,
             layouts: shared.input.layouts(),
             tables: BySpace::new(),
-            wrong_path: 0,
-            duplicates: 0,
-            sums: Sums::new(shared.timeline, shared.bindings, shared.options.rules),
+            rest: shared.sums(),
+            sums: SumsOf::new(shared),
         }
     }
 
@@ -136,43 +147,46 @@ impl<'s, 't> Worker<'s, 't> {
     fn sample(&mut self, position: u64, raw: &RawRecord<'_>) {
         let parsed = self.layouts.for_sample(raw.body).and_then(|layout| layout.fast(raw));
         let Ok(sample) = parsed else {
-            self.sums.ledger.samples.write_off(Reason::Malformed, 1);
+            self.rest.ledger.samples.write_off(Reason::Malformed, 1);
             return;
         };
         if self.shared.options.pid.is_some_and(|pid| pid != sample.pid) {
-            self.sums.ledger.samples.write_off(Reason::OtherProcess, 1);
-            self.sums.note_other_process(sample.pid);
+            self.rest.ledger.samples.write_off(Reason::OtherProcess, 1);
+            self.rest.note_other_process(sample.pid);
             return;
         }
         let time = if self.shared.clock == Clock::Time { sample.time } else { position };
         let CountOptions { rules, paths, .. } = self.shared.options;
         let half = halves::of(position);
-        let skipped = self.tables.count(self.shared.timeline, (sample.pid, time), |tables| {
+        self.tables.count(self.shared.timeline, (sample.pid, time), |tables| {
             tables.addresses.add_in(sample.ip.0, 0, 0, 0, half);
             let traces = Halved(&mut tables.traces, half);
-            if paths {
+            let skipped = if paths {
                 count_stack(&mut WithPaths(traces, &mut tables.paths), &sample, rules)
             } else {
                 count_stack(&mut { traces }, &sample, rules)
-            }
+            };
+            tables.skipped.wrong_path += skipped.wrong_path;
+            tables.skipped.duplicates += skipped.duplicates;
         });
-        self.wrong_path += skipped.wrong_path;
-        self.duplicates += skipped.duplicates;
     }
 
     /// Translates all tables into sums of image addresses and empties them.
     fn translate(&mut self) {
         for (spaces, tables) in self.tables.drain() {
-            self.sums.add_halved_samples(spaces, tables.addresses.iter_halves());
-            self.sums.add_halved_traces(spaces, tables.traces.iter_halves());
-            self.sums.add_paths(spaces, tables.paths.iter());
+            let sums = self.sums.of(spaces);
+            sums.add_halved_samples(spaces, tables.addresses.iter_halves());
+            sums.add_halved_traces(spaces, tables.traces.iter_halves());
+            sums.add_paths(spaces, tables.paths.iter());
+            let Skipped { wrong_path, duplicates } = tables.skipped;
+            sums.ledger.branches.write_off(Reason::WrongPath, wrong_path);
+            sums.ledger.branches.write_off(Reason::DuplicateEntry, duplicates);
         }
     }
 
-    fn finish(mut self) -> Sums<'t> {
+    fn finish(mut self) -> SumsOf<'t> {
         self.translate();
-        self.sums.ledger.branches.write_off(Reason::WrongPath, self.wrong_path);
-        self.sums.ledger.branches.write_off(Reason::DuplicateEntry, self.duplicates);
+        self.sums.rest().merge(self.rest);
         self.sums
     }
 }

@@ -8,6 +8,7 @@
 //! same.
 #![forbid(unsafe_code)]
 
+pub mod collected;
 mod digest;
 mod error;
 pub mod inputs;
@@ -25,6 +26,7 @@ pub mod time;
 mod tree;
 pub mod weight;
 
+pub use collected::{Collected, Missed};
 pub use digest::{Partition, part_of};
 pub use error::Error;
 pub use levels::{LEAST_MEMORY, Merged, merge};

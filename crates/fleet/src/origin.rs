@@ -89,10 +89,16 @@ fn sampling(attrs: &[EventAttr]) -> Option<&EventAttr> {
     attrs.iter().find(|attr| attr.has_branch_stack()).or_else(|| real.next())
 }
 
-/// Events for each sample, where the recorder did not choose them as it went.
+/// Events for each sample, where the recorder did not choose them as it went. The kernel gives a
+/// clock the period that a frequency means (`perf_swevent_init_hrtimer`).
 fn period(attr: &EventAttr) -> Option<u64> {
+    let given = Some(attr.period_or_freq).filter(|given| *given > 0)?;
     let is_fixed = attr.flags & perfdata::attr_flag::FREQ == 0;
-    Some(attr.period_or_freq).filter(|period| is_fixed && *period > 0)
+    if is_fixed { Some(given) } else { is_clock(attr).then_some(NS / given) }
+}
+
+fn is_clock(attr: &EventAttr) -> bool {
+    attr.kind == SOFTWARE && CLOCKS.contains(&attr.config)
 }
 
 /// What the samples of a recording stand for together, by its event, their periods and its ledger;
@@ -168,11 +174,10 @@ fn unit(event: &EventAttr) -> Option<Unit> {
 
 /// The word for what a sample of the event is, see `docs/reference/counts-format.md`.
 fn source(attr: &EventAttr) -> &'static str {
-    let is_clock = attr.kind == SOFTWARE && CLOCKS.contains(&attr.config);
     // The names that `planish record` gives to events without hardware.
     let emulated = ["taken-branches:u", "taken-branches:k"];
     let name = attr.name.as_deref().unwrap_or_default();
-    match (attr.has_branch_stack(), is_clock) {
+    match (attr.has_branch_stack(), is_clock(attr)) {
         // No clock has branch stacks of hardware.
         (true, true) => "software-branches",
         (true, false) if emulated.contains(&name) && attr.read_format != 0 => "software-branches",

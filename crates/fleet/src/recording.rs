@@ -4,6 +4,7 @@
 //! Invariant of what is read: recordings are sorted by ID, each there once, and texts are short. A
 //! counts file without the key is one recording, of which no more is known than its bytes.
 
+use crate::collected::Collected;
 use crate::law::Law;
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ pub const MOST_RECORDINGS: usize = 1 << 20;
 /// Most bytes of an ID.
 const MOST_ID: usize = 128;
 /// Most bytes of any other text.
-const MOST_TEXT: usize = 256;
+pub const MOST_TEXT: usize = 256;
 /// Most parts that a result is divided into.
 pub const MOST_PARTS: u32 = 4096;
 
@@ -58,6 +59,9 @@ pub struct Recording {
     pub program: String,
     /// Version of planish that counted it.
     pub planish: String,
+    /// How a collector made it; absent where it was no collector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub collected: Option<Collected>,
     /// Weights that merging gave it, in turn, in 1/65536; those of 1 are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<u32>,
@@ -111,6 +115,8 @@ impl Recording {
             let expected = format!("an ID of 1 to {MOST_ID} printable ASCII characters");
             return Err((expected, format!("`{found}`")));
         }
+        let collected = self.collected.iter();
+        let own = collected.flat_map(|collected| [&collected.executable, &collected.build_id]);
         let texts = [
             &self.host,
             &self.host_class,
@@ -121,7 +127,7 @@ impl Recording {
             &self.program,
             &self.planish,
         ];
-        if let Some(long) = texts.iter().find(|text| text.len() > MOST_TEXT) {
+        if let Some(long) = texts.into_iter().chain(own).find(|text| text.len() > MOST_TEXT) {
             let found = format!("one of {} in recording {id}", long.len());
             return Err((format!("texts of at most {MOST_TEXT} bytes"), found));
         }

@@ -7,7 +7,6 @@ use perfdata::{EventAttr, attr_flag as flag, branch_sample, sample_type};
 pub(crate) const TYPE_HARDWARE: u32 = 0;
 pub(crate) const TYPE_SOFTWARE: u32 = 1;
 pub(crate) const BRANCH_INSTRUCTIONS: u64 = 4;
-#[cfg(any(test, target_arch = "x86_64"))]
 pub(crate) const CPU_CLOCK: u64 = 0;
 pub(crate) const CLOCK_MONOTONIC: i32 = 1;
 

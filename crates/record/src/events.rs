@@ -1,6 +1,6 @@
 //! Which events to ask the kernel for, and which of them it lets us have.
 
-use crate::attr::bit;
+use crate::attr::{TYPE_SOFTWARE, bit};
 use crate::event::{self, Event as Wanted, EventSources};
 use crate::options::{Branches, Rate, RecordOptions, Sampling, Scope};
 use crate::plan::{counts_switches, lower_frequencies, plan};
@@ -44,6 +44,11 @@ pub(crate) fn choose(
 ) -> Result<Choice, Error> {
     cpus::check(&options.cpus)?;
     let mut choice = choose_sampled(options, scope, machine)?;
+    let is_clock = |event: &&mut Planned| event.attr.kind == TYPE_SOFTWARE && !event.is_tracker();
+    if options.sampling.no_idle {
+        let clocks = choice.events.iter_mut().filter(is_clock);
+        clocks.for_each(|event| event.attr.flags |= bit::EXCLUDE_IDLE);
+    }
     set_cgroups(&mut choice.events, &options.cgroups)?;
     added::switch_stacks(&mut choice, options, scope, machine)?;
     added::wake_ups(&mut choice, options, scope, machine);

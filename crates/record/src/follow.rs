@@ -27,6 +27,8 @@ pub(crate) struct Session<'s, 'r> {
     pub opened: &'s Opened,
     pub streams: &'s [Shared],
     pub signals: &'s Signals,
+    /// When the events began to count.
+    pub began: Instant,
     /// When sampling is to begin, as long as it has not.
     pub begin: Option<Instant>,
     pub commands: Option<Commands>,
@@ -93,7 +95,7 @@ impl Session<'_, '_> {
             if failure.is_none() {
                 failure = self.signals.failure();
             }
-            let mut stop = failure.is_some();
+            let mut stop = failure.is_some() || self.how.until.is_over(self.began);
             if self.signals.bytes() >= self.how.max_bytes.unwrap_or(u64::MAX) {
                 (stop, full) = (true, true);
             }
@@ -155,8 +157,10 @@ impl Session<'_, '_> {
             at.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
         };
         // Signals wake this thread; one that comes just before the wait is seen a tick later.
+        let over = self.how.until.end(self.began);
         let times = [Some(TICK), self.begin.map(until), self.rotation.next().map(until)];
-        let time = times.into_iter().flatten().min().unwrap_or(TICK);
+        let times = times.into_iter().chain([over.map(until)]);
+        let time = times.flatten().min().unwrap_or(TICK);
         let ready = wait(&list, i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1));
         if ready.first().is_some_and(|(ready, _)| *ready) {
             self.signals.seen();

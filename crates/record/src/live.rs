@@ -66,6 +66,11 @@ pub fn end() {
     terminate(std::process::id());
 }
 
+/// Asks a process that planish started to end, by SIGTERM.
+pub fn ask_to_end(pid: u32) {
+    terminate(pid);
+}
+
 /// Whether a signal asked the recording that is being made, or the last one, to end.
 pub fn asked_to_end() -> bool {
     crate::sys::asked_to_end()
@@ -222,6 +227,7 @@ impl<'r> Running<'r> {
             opened: &opened,
             streams: &streams,
             signals: &signals,
+            began,
             begin: options.sampling.delay.map(|delay| Instant::now() + delay),
             commands,
             now,

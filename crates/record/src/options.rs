@@ -82,6 +82,8 @@ pub struct Sampling {
     /// Rings of samples are written over themselves (`--overwrite`); a recording sets it by its
     /// streaming.
     pub overwrite: bool,
+    /// Clocks take no samples of a CPU that has nothing to do.
+    pub no_idle: bool,
     /// In which control group each sample was taken (`-G`); a recording sets it where control
     /// groups are named.
     pub cgroups: bool,

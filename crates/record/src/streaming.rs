@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How the records are streamed.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +45,30 @@ pub struct Streaming {
     pub force: bool,
     /// Where the pipe form (output `-`) goes in place of standard output.
     pub pipe: Option<Arc<OwnedFd>>,
+    /// When the recording ends by itself.
+    pub until: Until,
+}
+
+/// When a recording ends, beside when its target does and when a signal asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Until {
+    /// So long after its first sample could come.
+    pub after: Option<Duration>,
+    /// When this says so; it is asked ten times a second.
+    pub asked: Option<fn() -> bool>,
+}
+
+impl Until {
+    /// Whether a recording that began then is over.
+    pub(crate) fn is_over(&self, began: Instant) -> bool {
+        self.after.is_some_and(|after| began.elapsed() >= after)
+            || self.asked.is_some_and(|asked| asked())
+    }
+
+    /// When it is over at the latest.
+    pub(crate) fn end(&self, began: Instant) -> Option<Instant> {
+        self.after.and_then(|after| began.checked_add(after))
+    }
 }
 
 /// Whether and how deep records are compressed.

@@ -118,10 +118,13 @@ impl<'o> Synthesizer<'o> {
         }
         let Ok(text) = std::fs::read(format!("/proc/{pid}/maps")) else { return Ok(()) };
         let stamp = Stamp { pid, tid: pid, time: 0, id: self.id };
-        for line in text.split(|byte| *byte == b'\n').filter_map(maps::parse_line) {
-            if !line.executable {
-                continue;
-            }
+        let lines = text.split(|byte| *byte == b'\n').filter_map(maps::parse_line);
+        let mut lines: Vec<_> = lines.filter(|line| line.executable).collect();
+        // The program itself first, as when it began: what is mapped first is the executable.
+        if let Ok(own) = std::fs::read_link(format!("/proc/{pid}/exe")) {
+            lines.sort_by_key(|line| line.path != own.as_os_str().as_bytes());
+        }
+        for line in lines {
             let path = if line.path.is_empty() { b"//anon".to_vec() } else { line.path.to_vec() };
             let mapping = Mapping {
                 start: line.start,

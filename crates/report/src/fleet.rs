@@ -448,6 +448,9 @@ pub fn shard_lines(shard: &Shard) -> Vec<String> {
             line(name, listed(&numbers));
         }
     }
+    for (name, text) in crate::collector::heads(recordings) {
+        line(name, text);
+    }
     lines.extend(ledger(&shard.about.ledger));
     lines
 }

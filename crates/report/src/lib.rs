@@ -8,6 +8,7 @@
 //! asked; the caller says whether colours are wanted.
 
 pub mod calls;
+pub mod collector;
 pub mod compare;
 pub mod counts;
 pub mod doctor;

@@ -20,6 +20,7 @@ pub(crate) use owners::{AuxSideband, Buffer, Owners};
 use crate::by_space::{self, BySpace};
 use crate::halves;
 use crate::ledger::{Reason, SpeLedger};
+use crate::programs::SumsOf;
 use crate::resolve::{Rules, Sums};
 use crate::traces::{Trace, TraceCount, TraceTable};
 use crate::workers::Shared;
@@ -32,7 +33,7 @@ pub(crate) fn count_records<'t>(
     shared: &Shared<'t>,
     owners: &Owners,
     progress: &(dyn Fn(u64) + Sync),
-) -> Result<Sums<'t>, perfdata::Error> {
+) -> Result<SumsOf<'t>, perfdata::Error> {
     let groups = shared.options.threads.clamp(1, owners.buffers.len().max(1));
     let parts = jobs::try_run(groups, groups, |group| {
         let mut counter = Counter::new(shared, owners);
@@ -41,9 +42,9 @@ pub(crate) fn count_records<'t>(
         }
         Ok::<_, perfdata::Error>(counter.finish())
     })?;
-    let mut total = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
+    let mut total = SumsOf::new(shared);
     parts.into_iter().for_each(|part| total.merge(part));
-    total.ledger.spe.add(&owners.losses);
+    total.rest().ledger.spe.add(&owners.losses);
     Ok(total)
 }
 
@@ -68,13 +69,15 @@ struct Counter<'s, 't> {
     shared: &'s Shared<'t>,
     owners: &'s Owners,
     tables: BySpace<'t, Tables>,
-    sums: Sums<'t>,
+    /// What is of no process that is known, and what the data was made of.
+    rest: Sums<'t>,
+    sums: SumsOf<'t>,
 }
 
 impl<'s, 't> Counter<'s, 't> {
     fn new(shared: &'s Shared<'t>, owners: &'s Owners) -> Self {
-        let sums = Sums::new(shared.timeline, shared.bindings, shared.options.rules);
-        Counter { shared, owners, tables: BySpace::new(), sums }
+        let (rest, sums) = (shared.sums(), SumsOf::new(shared));
+        Counter { shared, owners, tables: BySpace::new(), rest, sums }
     }
 
     fn buffer(
@@ -94,7 +97,7 @@ impl<'s, 't> Counter<'s, 't> {
             let got = (bytes.len() - before) as u64;
             let used = decoder.decode(&bytes, !more, |record| self.record(buffer, &record));
             bytes.drain(..used);
-            self.sums.ledger.spe.bytes += got;
+            self.rest.ledger.spe.bytes += got;
             progress(got);
             if self.tables.is_full() {
                 self.translate();
@@ -102,21 +105,21 @@ impl<'s, 't> Counter<'s, 't> {
         }
         let decoded = decoder.decoded();
         let in_file = |aux: u64| buffer.offset.saturating_add(aux.wrapping_sub(buffer.aux_offset));
-        self.sums.ledger.spe.add(&SpeLedger {
+        self.rest.ledger.spe.add(&SpeLedger {
             buffers: 1,
             incomplete: decoded.incomplete,
             damaged: decoded.damaged,
             first_damage: decoded.first_damage.map(in_file),
             ..SpeLedger::default()
         });
-        self.sums.ledger.samples.write_off(Reason::Malformed, decoded.incomplete);
+        self.rest.ledger.samples.write_off(Reason::Malformed, decoded.incomplete);
         Ok(())
     }
 
     fn record(&mut self, buffer: &Buffer, record: &SpeRecord) {
         let Some(address) = record.address else { return };
         let branch = record.branch();
-        let spe = &mut self.sums.ledger.spe;
+        let spe = &mut self.rest.ledger.spe;
         spe.records += 1;
         match (record.is_branch(), branch) {
             (_, Some(_)) => spe.taken += 1,
@@ -131,7 +134,7 @@ impl<'s, 't> Counter<'s, 't> {
         let (owner, time) = self.owners.owner(buffer, record);
         let wanted = self.shared.options.pid;
         if wanted.is_some() && wanted != owner {
-            owner.into_iter().for_each(|pid| self.sums.note_other_process(pid));
+            owner.into_iter().for_each(|pid| self.rest.note_other_process(pid));
             return self.write_off(Reason::OtherProcess, record);
         }
         let pid = match owner {
@@ -141,7 +144,7 @@ impl<'s, 't> Counter<'s, 't> {
             None => return self.write_off(Reason::NoProcess, record),
         };
         // Records have no place of their own in the file; their times differ.
-        let half = halves::of(time.wrapping_add(self.sums.ledger.spe.records));
+        let half = halves::of(time.wrapping_add(self.rest.ledger.spe.records));
         self.tables.count(self.shared.timeline, (pid, time), |tables| {
             tables.addresses.add_in(address.runtime().0, 0, 0, 0, half);
             if let Some(branch) = branch {
@@ -163,7 +166,7 @@ impl<'s, 't> Counter<'s, 't> {
 
     /// Books everything that the record would have given.
     fn write_off(&mut self, reason: Reason, record: &SpeRecord) {
-        let ledger = &mut self.sums.ledger;
+        let ledger = &mut self.rest.ledger;
         ledger.samples.write_off(reason, 1);
         if record.branch().is_some() {
             ledger.branches.write_off(reason, 1);
@@ -175,16 +178,18 @@ impl<'s, 't> Counter<'s, 't> {
     fn translate(&mut self) {
         for (spaces, tables) in self.tables.drain() {
             let first = |counted: TraceCount| (counted.trace.from, counted.count);
-            self.sums.add_halved_samples(spaces, tables.addresses.iter_halves());
-            self.sums.add_halved_traces(spaces, tables.branches.iter_halves());
+            let sums = self.sums.of(spaces);
+            sums.add_halved_samples(spaces, tables.addresses.iter_halves());
+            sums.add_halved_traces(spaces, tables.branches.iter_halves());
             let ranges = tables.ranges.iter().map(|c| (c.trace.from, c.trace.to, c.count));
-            self.sums.add_ranges(spaces, ranges);
-            self.sums.add_targets(spaces, tables.targets.iter().map(first));
+            sums.add_ranges(spaces, ranges);
+            sums.add_targets(spaces, tables.targets.iter().map(first));
         }
     }
 
-    fn finish(mut self) -> Sums<'t> {
+    fn finish(mut self) -> SumsOf<'t> {
         self.translate();
+        self.sums.rest().merge(self.rest);
         self.sums
     }
 }

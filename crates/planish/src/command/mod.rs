@@ -12,6 +12,7 @@ pub mod inputs;
 pub mod kernel;
 pub mod layout;
 pub mod livepatch;
+mod namespaces;
 pub mod optimize;
 pub mod pages;
 mod percent;

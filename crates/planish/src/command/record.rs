@@ -1,6 +1,9 @@
 //! `planish record`: a program's run to perf.data, with branch stacks wherever they can be had.
 
 mod args;
+mod continuous;
+mod continuous_args;
+mod family;
 mod perf_args;
 mod sample_args;
 mod software_args;
@@ -26,6 +29,9 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         let names: Vec<&str> = Registers::names().collect();
         output::print(&format!("available registers: {}\n", names.join(" ")))?;
         return Ok(FINE);
+    }
+    if args.continuous.continuous {
+        return continuous::run(&args, global);
     }
     let piped = args.output.as_os_str() == "-";
     if piped && args.format == Format::Json {

@@ -26,6 +26,7 @@ mod visitor;
 
 #[cfg(not(target_arch = "x86_64"))]
 use crate::child::Workload;
+use crate::streaming::Until;
 #[cfg(not(target_arch = "x86_64"))]
 use crate::target::Target;
 #[cfg(not(target_arch = "x86_64"))]
@@ -105,6 +106,8 @@ pub struct LookAheadOptions {
     pub check: Option<u64>,
     /// Do not follow what the recorded processes start.
     pub no_inherit: bool,
+    /// When the recording of running processes ends by itself.
+    pub until: Until,
 }
 
 impl Default for LookAheadOptions {
@@ -115,6 +118,7 @@ impl Default for LookAheadOptions {
             stop_by: StopBy::Auto,
             check: None,
             no_inherit: false,
+            until: Until::default(),
         }
     }
 }

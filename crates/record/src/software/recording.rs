@@ -165,6 +165,7 @@ impl<'r> Running<'r> {
         let Running { child, mut recorder, mut tracer, begun_with, recording, .. } = self;
         let (event, command, kernel) = (self.event, self.command, self.kernel);
         let forward = &recording.forward;
+        let (until, began) = (recording.options.until, Instant::now());
         let child = RefCell::new(child);
         // A command beside a running process only says how long.
         let timer_ended = || {
@@ -176,7 +177,7 @@ impl<'r> Running<'r> {
         let stop = || match (recording.target.scope(), command) {
             // What it started may go on for long: it is waited for until a signal says otherwise.
             (Scope::Command, Some(pid)) => forward.stopped() && crate::sys::has_ended(pid),
-            _ => forward.stopped() || timer_ended(),
+            _ => forward.stopped() || timer_ended() || until.is_over(began),
         };
         let counts = tracer.run(&mut recorder, &stop)?.counts;
         let written = recorder.finish();

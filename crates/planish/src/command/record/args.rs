@@ -1,5 +1,6 @@
 //! The options of `planish record`, with perf's spelling and meaning where perf has them.
 
+use super::continuous_args::ContinuousArgs;
 use super::perf_args::PerfArgs;
 use super::sample_args::SampleArgs;
 use super::software_args::SoftwareArgs;
@@ -93,6 +94,8 @@ pub struct Args {
     pub streams: StreamArgs,
     #[command(flatten)]
     pub perf: PerfArgs,
+    #[command(flatten)]
+    pub continuous: ContinuousArgs,
     /// How to print the summary; json goes to standard output, and the program's own output to
     /// standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -66,6 +66,7 @@ impl SoftwareArgs {
             },
             check: self.check_stacks,
             no_inherit,
+            until: usual.until,
         }
     }
 }

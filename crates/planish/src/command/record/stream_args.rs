@@ -3,7 +3,7 @@
 
 use crate::cli::Threads;
 use record::settings::RingSizes;
-use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switch, bytes};
+use record::streaming::{Affinity, Compression, Control, Spread, Streaming, Switch, Until, bytes};
 
 /// How records get from the rings into files.
 #[derive(Debug, clap::Args)]
@@ -126,6 +126,7 @@ impl StreamArgs {
             control: self.control.clone(),
             force: self.force,
             pipe: None,
+            until: Until::default(),
         }
     }
 }

@@ -10,7 +10,7 @@ mod finished;
 pub mod id_paths;
 mod index_file;
 mod interactive;
-mod kernel_files;
+pub mod kernel_files;
 mod lines;
 mod pack;
 mod page;

@@ -1,19 +1,18 @@
 //! The recorder of `planish top`: its records taken as they come, the samples named and added up.
 
+use crate::command::namespaces;
 use crate::command::report::run_time::Maps;
 use crate::command::report::symbols::{Finder, Symbols};
-use address_spaces::MappedFile;
 use anyhow::Context as _;
 use calltrees::{KernelSymbols, Opened, Options, Recorded, Wanted};
-use image::{BuildId, Image};
 use perfdata::Input;
 use recent::{Incoming, Unreadable, Window};
 use record::live::{self, RecordOptions, Target};
 use record::{Ending, Error, Summary, Workload};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -177,7 +176,7 @@ impl Naming {
             let known = images.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
             known.unwrap_or_else(|| {
                 let elsewhere = |why: String| {
-                    let image = elsewhere(wanted.file, processes).ok_or(why)?;
+                    let image = namespaces::elsewhere(wanted.file, processes).ok_or(why)?;
                     Ok(Opened::from(Arc::new(image)))
                 };
                 let opened = finder.open(wanted).or_else(elsewhere);
@@ -199,38 +198,4 @@ impl Naming {
         };
         Ok(calltrees::read(path, &input, &options)?)
     }
-}
-
-/// A file that is not there for us, but for processes in another mount namespace (a container).
-fn elsewhere(file: &MappedFile, processes: &[i32]) -> Option<Image> {
-    /// More containers are not looked into for a file.
-    const MOST: usize = 32;
-    if !file.path.starts_with('/') || file.path.starts_with("//") {
-        return None;
-    }
-    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-    let own = namespace("self");
-    let mut roots: BTreeMap<PathBuf, i32> = BTreeMap::new();
-    for pid in processes.iter().filter(|pid| **pid > 0) {
-        match namespace(&pid.to_string()) {
-            Some(other) if Some(&other) != own.as_ref() => drop(roots.entry(other).or_insert(*pid)),
-            _ => {}
-        }
-    }
-    let wanted = file.build_id.as_deref().filter(|id| id.iter().any(|byte| *byte != 0));
-    let wanted = wanted.and_then(BuildId::from_bytes);
-    // A file of the same name may be another one.
-    if wanted.is_none() && roots.len() != 1 {
-        return None;
-    }
-    let open = |pid: &i32| {
-        let path = PathBuf::from(format!("/proc/{pid}/root{}", file.path));
-        let image = path.is_file().then(|| Image::open(&path).ok())??;
-        let fits = match (&wanted, image.build_id()) {
-            (Some(wanted), Some(found)) => found.matches_padded(wanted.as_bytes()),
-            (wanted, _) => wanted.is_none(),
-        };
-        fits.then_some(image)
-    };
-    roots.values().take(MOST).find_map(open)
 }
