@@ -118,14 +118,14 @@ impl Collector<'_> {
 
     /// Counts a window of a collector that was killed before it could.
     fn recovered(&mut self, window: &Window, mut note: Note) -> Result<(), Error> {
-        let Counted { programs, recording } = count(window, &note, self.host)?;
+        let Counted { programs, recording, sampling } = count(window, &note, self.host)?;
         note.recording = recording;
         let length = note.recording.end.zip(note.recording.begin).map(|(end, begin)| end - begin);
         if let Some(collected) = &mut note.recording.collected {
             collected.samples = programs.samples;
             collected.length_ms = length.unwrap_or(0).saturating_mul(1000);
         }
-        shards::write(window, &note, programs, self.window_bytes()).map(drop)
+        shards::write(window, &note, programs, sampling, self.window_bytes()).map(drop)
     }
 
     fn collect(&mut self) -> Result<(), Error> {
@@ -233,10 +233,12 @@ impl Collector<'_> {
         let samples = counted.as_ref().map_or(0, |(taken, _)| taken.samples);
         let used = self.meter.read(samples);
         let next = self.pay(used, Some(used.cost));
-        let (programs, recording) = match counted {
-            Ok((_, Counted { programs, recording })) => (programs, recording),
+        let (programs, recording, sampling) = match counted {
+            Ok((_, Counted { programs, recording, sampling })) => (programs, recording, sampling),
             // The last word of a collector that leaves is a shard, even if it is an empty one.
-            Err(error) if next.leave && error.is_idle() => (Programs::default(), note.recording),
+            Err(error) if next.leave && error.is_idle() => {
+                (Programs::default(), note.recording, None)
+            }
             Err(error) => {
                 self.give_up(window, &note, &error)?;
                 return self.failed(error, next);
@@ -253,7 +255,7 @@ impl Collector<'_> {
         note.recording.collected = Some(collected.clone());
         let notes = programs.notes.clone();
         let most = self.window_bytes();
-        let shards = match shards::write(&window, &note, or_empty(programs), most) {
+        let shards = match shards::write(&window, &note, or_empty(programs), sampling, most) {
             Ok(shards) => shards,
             Err(error) => {
                 self.give_up(window, &note, &error)?;

@@ -7,13 +7,16 @@ use address_spaces::MappedFile;
 use counts::aggregate::CountOptions;
 use counts::programs::{Programs, by_program};
 use counts::resolve::Rules;
-use fleet::{Recording, origin};
+use fleet::Recording;
+use fleet::origin::{self, Sampling};
 use perfdata::Input;
 
 /// What a window came to.
 pub(crate) struct Counted {
     pub programs: Programs,
     pub recording: Recording,
+    /// How it was sampled, as far as it says.
+    pub sampling: Option<Sampling>,
 }
 
 /// Counts a window's recording, on one thread of the lowest priority.
@@ -27,7 +30,9 @@ pub(crate) fn count(window: &Window, note: &Note, host: &dyn Host) -> Result<Cou
         let elsewhere = |file: &MappedFile| host.elsewhere(file);
         let programs = by_program(&path, &input, options, &elsewhere)?;
         let found = origin::described(&input, String::new());
-        Ok(Counted { programs, recording: described(note.recording.clone(), found) })
+        let sampling = Sampling::of(&input)?;
+        let recording = described(note.recording.clone(), found);
+        Ok(Counted { programs, recording, sampling })
     };
     std::thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|_| Err(Error::Panicked { path: path.clone() }))
@@ -38,6 +43,7 @@ fn described(known: Recording, found: Recording) -> Recording {
     let or = |known: String, found: String| if known.is_empty() { found } else { known };
     Recording {
         host: or(known.host, found.host),
+        cpus: found.cpus,
         cpu_model: found.cpu_model,
         architecture: found.architecture,
         begin: known.begin.or(found.begin),

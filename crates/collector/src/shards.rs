@@ -10,6 +10,7 @@ use crate::window::{Note, Window};
 use counts::Counts;
 use counts::programs::{Program, Programs};
 use fleet::Recording;
+use fleet::origin::Sampling;
 use fleet::recording::MOST_TEXT;
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
@@ -63,13 +64,15 @@ pub(crate) fn write(
     window: &Window,
     note: &Note,
     programs: Programs,
+    sampling: Option<Sampling>,
     most_bytes: u64,
 ) -> Result<u64, Error> {
     window.forget_shards()?;
     let (mut written, mut left) = (0, most_bytes);
     for program in few(programs.programs)? {
         let id = id(&note.stem, &program);
-        let mut recording = Recording { id: id.clone(), ..note.recording.clone() };
+        let law = sampling.and_then(|sampling| sampling.law(&program.counts.ledger, None));
+        let mut recording = Recording { id: id.clone(), law, ..note.recording.clone() };
         if let Some(collected) = &mut recording.collected {
             collected.executable = shortened(&program.path);
             collected.build_id = shortened(&program.build_id);
@@ -160,7 +163,7 @@ mod tests {
         let window = Window::begin(dir.path(), 1, &note).unwrap();
         let programs =
             || Programs { programs: vec![program("/bin/a", 1)], samples: 1, notes: Vec::new() };
-        assert!(write(&window, &note, programs(), 100).unwrap_err().is_no_room());
-        assert_eq!(write(&window, &note, programs(), 1 << 20).unwrap(), 1);
+        assert!(write(&window, &note, programs(), None, 100).unwrap_err().is_no_room());
+        assert_eq!(write(&window, &note, programs(), None, 1 << 20).unwrap(), 1);
     }
 }

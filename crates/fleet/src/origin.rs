@@ -101,59 +101,79 @@ fn is_clock(attr: &EventAttr) -> bool {
     attr.kind == SOFTWARE && CLOCKS.contains(&attr.config)
 }
 
-/// What the samples of a recording stand for together, by its event, their periods and its ledger;
-/// `rate` are taken branches for each second of CPU time, where somebody knows them. Reads the
-/// whole recording.
-///
-/// # Errors
-/// Where it cannot be read.
-pub fn law(
-    input: &Input,
-    ledger: &Ledger,
-    rate: Option<u64>,
-) -> Result<Option<Law>, perfdata::Error> {
-    let Some(event) = sampling(input.attrs()) else { return Ok(None) };
-    let Some(unit) = unit(event) else { return Ok(None) };
-    let stacks = event.has_branch_stack();
-    let counts = if stacks { ledger.branches.entered } else { ledger.samples.entered };
-    let passed = passed(input, event)?;
-    let (unit, events) = match (unit, rate) {
-        // Each operation is as likely to be picked; SPE states the period of the event.
-        (Unit::Executions, _) => {
-            (unit, u128::from(counts) * u128::from(event.period_or_freq.max(1)))
-        }
-        (Unit::Ns, Some(rate)) => {
-            let branches = passed.saturating_mul(u128::from(rate)) / u128::from(NS);
-            (Unit::Branches, branches)
-        }
-        _ => (unit, passed),
-    };
-    let events = u64::try_from(events).ok().filter(|events| *events > 0 && counts > 0);
-    Ok(events.map(|events| Law { unit, events, counts }))
+/// How a recording was sampled, as far as it says.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampling {
+    unit: Unit,
+    has_stacks: bool,
+    /// The period of the event, where the samples have none of their own.
+    period: u64,
+    /// Samples of the event, and the sum of their periods.
+    samples: u64,
+    passed: u128,
 }
 
-/// The sum of the periods of an event's samples.
-fn passed(input: &Input, event: &EventAttr) -> Result<u128, perfdata::Error> {
+impl Sampling {
+    /// That of a recording, which is read once for it; none where its event says nothing about
+    /// executions or time.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn of(input: &Input) -> Result<Option<Sampling>, perfdata::Error> {
+        let Some(event) = sampling(input.attrs()) else { return Ok(None) };
+        let Some(unit) = unit(event) else { return Ok(None) };
+        let (samples, passed) = passed(input, event)?;
+        let has_stacks = event.has_branch_stack();
+        let period = event.period_or_freq.max(1);
+        Ok(Some(Sampling { unit, has_stacks, period, samples, passed }))
+    }
+
+    /// What the samples stand for that this ledger has, of the recording or of a part of it; `rate`
+    /// are taken branches for each second of CPU time, where somebody knows them.
+    pub fn law(&self, ledger: &Ledger, rate: Option<u64>) -> Option<Law> {
+        let own = ledger.samples.entered;
+        let counts = if self.has_stacks { ledger.branches.entered } else { own };
+        let samples = u128::from(self.samples.max(1));
+        let passed = self.passed.checked_mul(u128::from(own))? / samples;
+        let (unit, events) = match (self.unit, rate) {
+            // Each operation is as likely to be picked; SPE states the period of the event.
+            (Unit::Executions, _) => (self.unit, u128::from(counts) * u128::from(self.period)),
+            (Unit::Ns, Some(rate)) => {
+                (Unit::Branches, passed.checked_mul(u128::from(rate))? / u128::from(NS))
+            }
+            _ => (self.unit, passed),
+        };
+        let events = u64::try_from(events).ok().filter(|events| *events > 0 && counts > 0);
+        events.map(|events| Law { unit, events, counts })
+    }
+}
+
+/// The samples of an event, and the sum of their periods.
+fn passed(input: &Input, event: &EventAttr) -> Result<(u64, u128), perfdata::Error> {
     let place = input.attrs().iter().position(|attr| attr == event);
     let usual = period(event).unwrap_or(0);
-    let mut sum = 0;
+    let (mut samples, mut sum) = (0, 0);
     for stream in 0..input.stream_count() {
         let mut chunks = input.stream_chunks(stream)?;
         while let Some(chunk) = chunks.next() {
             let chunk = chunk?;
-            let samples = raw_records(&chunk.bytes, chunk.offset, input.endian());
-            let periods =
-                samples.filter(|raw| raw.kind == perfdata::kind::SAMPLE).filter_map(|raw| {
-                    let layout = input.layouts().for_sample(raw.body).ok()?;
-                    let is_own = usize::try_from(layout.attr_index()).ok() == place;
-                    let sample = is_own.then(|| layout.chain(&raw).ok()).flatten()?;
-                    Some(u128::from(sample.period.unwrap_or(usual)))
-                });
-            sum += periods.sum::<u128>();
+            for raw in raw_records(&chunk.bytes, chunk.offset, input.endian()) {
+                if raw.kind != perfdata::kind::SAMPLE {
+                    continue;
+                }
+                let Ok(layout) = input.layouts().for_sample(raw.body) else { continue };
+                if usize::try_from(layout.attr_index()).ok() != place {
+                    continue;
+                }
+                if let Ok(sample) = layout.chain(&raw) {
+                    samples += 1;
+                    sum += u128::from(sample.period.unwrap_or(usual));
+                }
+            }
             chunks.recycle(chunk.bytes);
         }
     }
-    Ok(sum)
+    Ok((samples, sum))
 }
 
 /// What the period of an event counts.

@@ -62,6 +62,8 @@ class Recording:
     planish: str = ""
     region: str = ""
     cpus: int | None = None
+    #: How a collector made it, as it stands in the shard.
+    collected: str | None = None
     weights: tuple[int, ...] = ()
 
     @property
@@ -109,6 +111,9 @@ def _written(one: Recording) -> dict[str, Any]:
     value: dict[str, Any] = dict(vars(one))
     del value["weights"], value["law"]
     value |= {"law": vars(one.law)} if one.law else {}
+    del value["collected"]
+    if one.collected is not None:
+        value["collected"] = json.loads(one.collected)
     if not one.region:
         del value["region"]
     if one.cpus is None:
@@ -180,7 +185,11 @@ def _recording(value: object) -> Recording:
     weights = value.get("weights", [])
     if not isinstance(weights, list) or any(type(w) is not int or not 0 <= w <= _MOST_U32 for w in weights):
         raise ValueError("`weights`, which are no list of numbers below 2^32")
-    return Recording(**texts, **numbers, law=law.read(value.get("law")), weights=tuple(weights))
+    collected = value.get("collected")
+    if collected is not None and not isinstance(collected, dict):
+        raise ValueError("`collected`, which is no object")
+    told = None if collected is None else json.dumps(collected, ensure_ascii=False)
+    return Recording(**texts, **numbers, law=law.read(value.get("law")), collected=told, weights=tuple(weights))
 
 
 def _partition(value: object) -> tuple[int, tuple[int, ...]]:

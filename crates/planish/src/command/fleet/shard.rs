@@ -42,7 +42,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         let read = args.binary.iter().chain(&args.inputs).map(PathBuf::as_path);
         output::refuse_inputs([place.as_path()], read)?;
         let found = inputs::read(path, &images, selection, global)?;
-        recording.law = origin::law(&input, &found.counts.ledger, args.described.branch_rate)?;
+        let sampling = origin::Sampling::of(&input)?;
+        let rate = args.described.branch_rate;
+        recording.law = sampling.and_then(|sampling| sampling.law(&found.counts.ledger, rate));
         output::write_file(&place, |out| {
             Ok(fleet::write(&place, &found.counts, recording.clone(), out)?)
         })?;

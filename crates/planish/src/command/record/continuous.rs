@@ -155,6 +155,7 @@ fn described(args: &Args) -> Recording {
     Recording {
         host: own.host.clone().unwrap_or_else(|| host().trim().to_owned()),
         host_class: own.host_class.clone().unwrap_or_default(),
+        region: own.region.clone().unwrap_or_default(),
         program: own.program.clone().unwrap_or_default(),
         ..Recording::default()
     }

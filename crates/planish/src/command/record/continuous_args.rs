@@ -37,6 +37,9 @@ pub struct ContinuousArgs {
     /// With --continuous: what kind of machine it is, for `fleet merge --host-class`
     #[arg(long, value_name = "NAME", requires = "continuous")]
     pub host_class: Option<String>,
+    /// With --continuous: where the machine stands, as you call it
+    #[arg(long, value_name = "NAME", requires = "continuous")]
+    pub region: Option<String>,
     /// With --continuous: the build of the programs, as you call it
     #[arg(long, value_name = "TEXT", requires = "continuous")]
     pub program: Option<String>,
