@@ -55,9 +55,10 @@ bench-report: setup ## planish report beside perf, samply, hotspot and inferno o
 	@scripts/setup.sh bench
 	@scripts/bench-report.sh
 
-bench-fleet: setup ## planish fleet merge beside DuckDB at 1, 10 and 100 million rows; writes measurements/
+bench-fleet: setup ## planish fleet merge beside DuckDB at 1, 10 and 100 million rows, and when shards are enough; writes measurements/
 	@scripts/setup.sh bench
 	@scripts/bench-fleet.sh
+	@scripts/bench-fleet-enough.sh
 
 bench-faults: ## recordings on slow and full disks, recorders killed at 200 moments (root); writes measurements/
 	@scripts/bench-faults.sh
