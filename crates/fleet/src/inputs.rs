@@ -2,6 +2,7 @@
 //! a pattern fits.
 
 use crate::Error;
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 /// How counts files are called in a directory.
@@ -20,7 +21,7 @@ pub fn expand(input: &Path) -> Result<Vec<PathBuf>, Error> {
     let none = |why: &str| Error::NoFiles { path: input.to_owned(), why: why.to_owned() };
     let mut found = Vec::new();
     if input.is_dir() {
-        below(input, 0, &mut found)?;
+        found = in_directory(input)?;
         if found.is_empty() {
             return Err(none("a directory without a file *.counts in or below it"));
         }
@@ -42,7 +43,19 @@ pub fn expand(input: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-fn is_pattern(path: &Path) -> bool {
+/// The counts files in and below a directory, sorted; there may be none.
+///
+/// # Errors
+/// Where a directory cannot be read.
+pub fn in_directory(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    below(directory, 0, &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+/// Whether a name that nothing has is a pattern.
+pub fn is_pattern(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b'*' | b'?'))
 }
 
@@ -69,7 +82,7 @@ fn below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(),
             if depth < MOST_DEEP && !is_link {
                 below(&path, depth + 1, found)?;
             }
-        } else if path.extension().is_some_and(|ending| ending == ENDING) {
+        } else if is_counts(&path) {
             found.push(path);
         }
         if found.len() > MOST_FILES {
@@ -78,6 +91,12 @@ fn below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Whether a file in a directory is one of counts. One whose name begins with a point is not whole yet.
+pub fn is_counts(path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !hidden && path.extension().is_some_and(|ending| ending == ENDING)
 }
 
 /// The paths that a pattern fits.
@@ -99,10 +118,7 @@ fn fitting(pattern: &Path) -> Result<Vec<PathBuf>, Error> {
             }
             for path in listed(place)? {
                 let Some(own) = path.file_name() else { continue };
-                let (own_bytes, pattern) = (own.as_encoded_bytes(), name.as_encoded_bytes());
-                // A name that begins with a point is hidden, as in a shell.
-                let hidden = own_bytes.starts_with(b".") && !pattern.starts_with(b".");
-                if !hidden && fits(pattern, own_bytes) {
+                if fits(name, own) {
                     next.push(directory.join(own));
                 }
             }
@@ -113,8 +129,16 @@ fn fitting(pattern: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Whether a name fits a pattern. Cost: at most the product of their lengths.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
+/// Whether a name fits a pattern, as in a shell: one that begins with a point is hidden.
+pub fn fits(pattern: impl AsRef<OsStr>, name: impl AsRef<OsStr>) -> bool {
+    let bytes = |text: &OsStr| text.as_encoded_bytes().to_vec();
+    let (pattern, name) = (bytes(pattern.as_ref()), bytes(name.as_ref()));
+    let hidden = name.starts_with(b".") && !pattern.starts_with(b".");
+    !hidden && fits_bytes(&pattern, &name)
+}
+
+/// The same of any bytes. Cost: at most the product of their lengths.
+fn fits_bytes(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut in_name) = (0, 0);
     // Where the last star stands, and what of the name it takes up to.
     let mut star: Option<(usize, usize)> = None;
@@ -148,13 +172,14 @@ mod tests {
 
     #[test]
     fn patterns_fit_as_in_a_shell() {
-        let fits = |pattern: &str, name: &str| fits(pattern.as_bytes(), name.as_bytes());
         for (pattern, name) in
             [("*", ""), ("*", "a"), ("a*c", "abbc"), ("?b*", "ab"), ("*.counts", "x.counts")]
         {
             assert!(fits(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [("?", ""), ("a*c", "ab"), ("*.counts", "x.count"), ("", "a")] {
+        for (pattern, name) in
+            [("?", ""), ("a*c", "ab"), ("*.counts", "x.count"), ("", "a"), ("*", ".a")]
+        {
             assert!(!fits(pattern, name), "{pattern} {name}");
         }
     }
@@ -165,7 +190,8 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         std::fs::create_dir_all(at("b/deep")).unwrap();
         std::fs::create_dir(at("empty")).unwrap();
-        for name in ["b/2.counts", "b/1.counts", "b/deep/0.counts", "b/notes.txt", "b/.hidden"] {
+        for name in ["b/2.counts", "b/1.counts", "b/deep/0.counts", "b/notes.txt", "b/.new.counts"]
+        {
             std::fs::write(at(name), "").unwrap();
         }
         let named = |input: &str| {

@@ -325,7 +325,7 @@ fn counts_of_an_older_build_are_carried_over_by_source_or_named() {
     }
     let line = "fleet profile spool --for new/calls -o app.afdo --format json";
     let (told, said) = done(here, line, 1);
-    assert!(said.contains("its program is not at hand (--binaries)"), "{said}");
+    assert!(said.contains("its program is not at hand (--binaries, --debuginfod)"), "{said}");
     let fates = |told: &str| {
         let told: Value = serde_json::from_str(told).unwrap();
         let builds = told["builds"].as_array().unwrap().clone();

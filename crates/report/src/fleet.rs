@@ -55,6 +55,8 @@ pub struct MergedFleet {
     pub future: usize,
     /// Part of the rows, from 1, and of how many.
     pub part: Option<String>,
+    /// Objects fetched from stores, and their bytes.
+    pub fetched: (usize, u64),
     /// Whether the counts were weighed, and whether to executions.
     pub weighed: bool,
     /// Whether the result counts executions.
@@ -93,6 +95,7 @@ impl MergedFleet {
             rejected: all,
             future: plan.future,
             part: part(&plan.description),
+            fetched: (0, 0),
             weighed: plan.chosen.iter().any(|chosen| chosen.weight != fleet::Weight::ONE),
             executions: plan.description.executions,
             ledger: plan.ledger.clone(),
@@ -112,6 +115,7 @@ impl MergedFleet {
             "intermediate_files": self.rows.intermediate, "reused_files": self.rows.reused,
             "duplicates": list(&self.duplicates), "left_out": list(&self.left_out),
             "rejected": list(&self.rejected), "from_the_future": self.future,
+            "objects_fetched": self.fetched.0, "bytes_fetched": self.fetched.1,
             "part": self.part, "weighed": self.weighed, "executions": self.executions,
             "sources": self.sources, "programs": self.programs, "regions": self.regions,
             "capped": self.capped, "ledger": self.ledger,
@@ -156,6 +160,10 @@ impl MergedFleet {
                 "counts are executions, estimated by what the samples of each source stand for: {}",
                 listed(&self.sources)
             ));
+        }
+        if let (objects @ 1.., size) = self.fetched {
+            let objects = numbered(objects as u64, "object", "objects");
+            lines.push(format!("fetched {objects}, {}", bytes(size as f64)));
         }
         if let Some(part) = &self.part {
             lines.push(format!("this is part {part}; merge all parts to get the whole"));

@@ -16,7 +16,7 @@ mod sys;
 
 pub use files::{refuse_inputs, write_file};
 pub use screen::screen;
-pub use signals::{remove_temporaries_on_interrupt, restore_broken_pipe};
+pub use signals::{remove_temporaries_on_interrupt, restore_broken_pipe, survive_lost_connections};
 pub use streams::{
     Raw, Shown, Stream, error_text, failed, print, print_json, raw, say_line, say_text, text,
 };

@@ -1,5 +1,9 @@
 //! What do signals do to a command: Ctrl-C, and a reader that goes away?
 
+use signal_hook::consts::SIGPIPE;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+
 /// Removes half-written files and temporary directories when the user presses Ctrl-C, then ends as the signal would have;
 /// nothing of that where `handled` says that the running command ends by itself.
 pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
@@ -20,12 +24,25 @@ pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
     });
 }
 
+/// Whether a write to what nobody reads ends the process at once.
+static ENDS: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| Arc::new(AtomicBool::new(true)));
+
 /// `planish … | head` ends quietly, as other tools do.
 pub fn restore_broken_pipe() {
     // signal-hook offers the default action only after a handler; SIGPIPE's default is to end the
     // process.
-    let _ = signal_hook::flag::register_conditional_default(
-        signal_hook::consts::SIGPIPE,
-        std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true)),
-    );
+    let _ = signal_hook::flag::register_conditional_default(SIGPIPE, Arc::clone(&ENDS));
+}
+
+/// A server that goes away is no reason to end: from here on a write to a connection that is gone
+/// fails, and only a standard stream without a reader still ends the process.
+pub fn survive_lost_connections() {
+    ENDS.store(false, Ordering::Relaxed);
+}
+
+/// Ends the process as a write to a standard stream without a reader would have.
+pub(crate) fn end_without_reader() {
+    if !ENDS.load(Ordering::Relaxed) {
+        let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
+    }
 }

@@ -66,6 +66,9 @@ impl Stream {
             Stream::Error => io::stderr().lock().write_all(bytes),
         };
         sent.map_err(|error| {
+            if error.kind() == io::ErrorKind::BrokenPipe {
+                crate::signals::end_without_reader();
+            }
             let why = format!("{}: {error}", self.name());
             self.fail(&why);
             io::Error::new(error.kind(), why)

@@ -1,49 +1,15 @@
 //! The counts of each build of a service to a profile by source, which fits its newest build.
 
-use crate::command::report::id_paths::by_id_all;
+use super::at_hand::AtHand;
 use counts::ImageCounts;
 use image::debug::DebugInfo;
-use image::debug_files::DebugSearch;
-use image::{BuildId, Image};
 use profile::SampleProfile;
 use profile::attribute::{AttributeOptions, attribute, attribute_probes};
 use profile::matching::{ProgramShape, match_profile};
 use profile::recorded::{Counting, ProbeUse, Recorded};
 use report::fleet::{Build, Fate};
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
-
-/// Where the programs of builds are looked for.
-pub struct Store {
-    directories: Vec<PathBuf>,
-    search: DebugSearch,
-}
-
-impl Store {
-    /// Directories with programs by build ID, which may have debug files, too.
-    pub fn new(directories: &[PathBuf]) -> Store {
-        let mut search = DebugSearch::default();
-        search.roots.splice(0..0, directories.iter().cloned());
-        Store { directories: directories.to_vec(), search }
-    }
-
-    /// Where debug files are looked for.
-    pub fn search(&self) -> &DebugSearch {
-        &self.search
-    }
-
-    /// The program of a build; `recorded` is where it lay on its host.
-    pub fn find(&self, id: &BuildId, recorded: &str) -> Option<Image> {
-        let places = self.directories.iter().flat_map(|directory| {
-            let name = Path::new(recorded).file_name().map(|name| directory.join(name));
-            by_id_all(directory, id).into_iter().chain(name)
-        });
-        let mut images =
-            places.filter(|place| place.is_file()).filter_map(|p| Image::open(&p).ok());
-        let is_it = |image: &Image| image.build_id().is_some_and(|own| own == id);
-        images.find(is_it)
-    }
-}
+use std::path::Path;
 
 /// The newest build, and what is known of it.
 pub struct Newest<'n> {
@@ -60,12 +26,12 @@ impl<'n> Newest<'n> {
         Newest { recorded, threads, has_probes, shape: OnceCell::new() }
     }
 
-    fn shape(&self, store: &Store) -> anyhow::Result<&ProgramShape> {
+    fn shape(&self, store: &AtHand) -> anyhow::Result<&ProgramShape> {
         if let Some(shape) = self.shape.get() {
             return Ok(shape);
         }
         let image = &self.recorded.image;
-        let debug = DebugInfo::load(image, &store.search)?;
+        let debug = DebugInfo::load(image, store.search())?;
         let shape = ProgramShape::read(image, &debug, self.threads)?;
         Ok(self.shape.get_or_init(|| shape))
     }
@@ -84,7 +50,7 @@ impl<'n> Newest<'n> {
 pub fn profile_of(
     counts: &ImageCounts,
     newest: &Newest<'_>,
-    store: &Store,
+    store: &AtHand,
 ) -> (Option<SampleProfile>, Build) {
     let build = |fate: Fate| Build {
         id: counts.build_id.map(|id| id.to_string()),
@@ -102,10 +68,11 @@ pub fn profile_of(
     let Some(id) = &counts.build_id else {
         return left("it has no build ID, so nothing tells which program it was".to_owned());
     };
-    let Some(image) = store.find(id, &counts.path) else {
-        return left("its program is not at hand (--binaries)".to_owned());
+    let image = match store.find(id, &counts.path) {
+        Ok(image) => image,
+        Err(why) => return left(why),
     };
-    let old = Recorded::find(image, &store.search).map_err(anyhow::Error::from);
+    let old = Recorded::find(image, store.search()).map_err(anyhow::Error::from);
     let made = old.and_then(|old| carried(attributed(&old, counts, newest, store)?, newest, store));
     match made {
         Ok((profile, fate)) => (Some(profile), build(fate)),
@@ -117,7 +84,7 @@ pub fn profile_of(
 pub fn carried(
     profile: SampleProfile,
     newest: &Newest<'_>,
-    store: &Store,
+    store: &AtHand,
 ) -> anyhow::Result<(SampleProfile, Fate)> {
     if profile.is_probe_based() {
         // The compiler knows functions that changed by the checksums of their probes.
@@ -131,14 +98,14 @@ fn attributed(
     recorded: &Recorded,
     counts: &ImageCounts,
     newest: &Newest<'_>,
-    store: &Store,
+    store: &AtHand,
 ) -> anyhow::Result<SampleProfile> {
     let options = AttributeOptions { threads: newest.threads, ..AttributeOptions::default() };
     let image = &recorded.image;
     let counting = recorded.counting(ProbeUse::Auto, newest.has_probes, counts)?;
     let (mut profile, _) = match counting {
         Counting::Probes(probes) => attribute_probes(image, &probes, counts, &options)?,
-        _ => attribute(image, &DebugInfo::load(image, &store.search)?, counts, &options)?,
+        _ => attribute(image, &DebugInfo::load(image, store.search())?, counts, &options)?,
     };
     profile.provenance = recorded.provenance.clone();
     Ok(profile)

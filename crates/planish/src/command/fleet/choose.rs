@@ -1,6 +1,8 @@
 //! Which shards of a fleet are added up, with which weights: what `fleet merge` and `fleet profile` have
 //! in common.
 
+use super::given::Given;
+use super::remote::Remote;
 use super::{duration, look, second};
 use crate::cli::Global;
 use crate::output;
@@ -10,7 +12,6 @@ use fleet::law::Mixing;
 use fleet::plan::Options;
 use fleet::{Error, LEAST_MEMORY, Merged, Partition, Plan, Shard, Weight, time};
 use report::fleet::{Aside, MergedFleet};
-use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,6 +55,8 @@ pub struct Choice {
     /// Fail if a file cannot be read or merged, in place of merging the others
     #[arg(long)]
     pub strict: bool,
+    #[command(flatten)]
+    pub remote: Remote,
 }
 
 impl Choice {
@@ -106,25 +109,25 @@ fn half_life(text: &str) -> Result<NonZeroU64, &'static str> {
     duration(text).map(|seconds| NonZeroU64::new(seconds).unwrap_or(NonZeroU64::MIN))
 }
 
-/// Adds up the shards that the inputs name, into a file or a stream; `unsaid` is done with counts of
+/// Adds up the shards that are given, into a file or a stream; `unsaid` is done with counts of
 /// different sources if no option says what.
 ///
 /// # Errors
 /// If nothing can be merged, or, with `--strict`, not all.
 pub fn merge(
-    inputs: &[PathBuf],
+    given: &Given,
     choice: &Choice,
     partition: Option<Partition>,
     unsaid: Mixing,
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<MergedFleet> {
-    merge_keeping(inputs, choice, partition, unsaid, None, output, global)
+    merge_keeping(given, choice, partition, unsaid, None, output, global)
 }
 
 /// As [`merge`]; with a directory that files of levels are kept in until all is merged.
 pub fn merge_keeping(
-    inputs: &[PathBuf],
+    given: &Given,
     choice: &Choice,
     partition: Option<Partition>,
     unsaid: Mixing,
@@ -132,15 +135,28 @@ pub fn merge_keeping(
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<MergedFleet> {
-    let strict = choice.strict;
     let options = options(choice, partition, unsaid, global.threads())?;
     let options = Options { keep, ..options };
-    let files = files(inputs, choice)?;
-    let given = files.len();
-    output::refuse_inputs([output], files.iter().map(|(path, _)| path.as_path()))?;
-    let (mut shards, mut rejected) = (Vec::new(), Vec::new());
+    let merged = add_up(given, choice, &options, output, global);
+    merged.map(|merged| given.merged(merged)).map_err(|error| given.error(error))
+}
+
+fn add_up(
+    given: &Given,
+    choice: &Choice,
+    options: &Options,
+    output: &Path,
+    global: &Global,
+) -> anyhow::Result<MergedFleet> {
+    let strict = choice.strict;
+    let files = weighed(given, choice)?;
+    let mut rejected = given.rejected.clone();
+    let given = files.len() + rejected.len();
+    output::refuse_inputs([output], files.iter().map(|(path, _)| *path))?;
+    refuse(&rejected, strict)?;
+    let mut shards = Vec::new();
     for (path, weight) in files {
-        let shard = look(&path, &mut rejected)?;
+        let shard = look(path, &mut rejected)?;
         refuse(&rejected, strict)?;
         shards.extend(shard.map(|shard| (shard, weight)));
     }
@@ -154,11 +170,11 @@ pub fn merge_keeping(
         if let (true, Some(first)) = (shards.is_empty(), rejected.first()) {
             bail!("nothing to merge: {given} files are rejected; {}", first.why);
         }
-        let plan = Plan::of(&shards, &options)?;
+        let plan = Plan::of(&shards, options)?;
         if let (true, Some((shard, why))) = (strict, plan.rejected.first()) {
             bail!("{}: {why}", shard.path.display());
         }
-        match write(output, &plan, &options, global) {
+        match write(output, &plan, options, global) {
             Ok(rows) => return Ok(MergedFleet::of(&plan, rows, given, rejected)),
             Err(error) if is_of_shard(&error) && !checked && !strict => {
                 drop(plan);
@@ -232,25 +248,17 @@ fn options(
     })
 }
 
-/// The files that the inputs name, each once, with their weights.
-fn files(inputs: &[PathBuf], args: &Choice) -> anyhow::Result<Vec<(PathBuf, Weight)>> {
-    let (number, weights) = (inputs.len(), args.weight.len());
+/// The files with the weights of the inputs that name them.
+fn weighed<'g>(given: &'g Given, args: &Choice) -> anyhow::Result<Vec<(&'g Path, Weight)>> {
+    let (number, weights) = (given.inputs, args.weight.len());
     if weights != 0 && weights != number {
         bail!(
             "the number of --weight is {weights} and that of inputs is {number}: give one weight \
              for each, in the same order"
         );
     }
-    let weights = args.weight.iter().copied().chain(std::iter::repeat(Weight::ONE));
-    let (mut files, mut seen) = (Vec::new(), BTreeSet::new());
-    for (input, weight) in inputs.iter().zip(weights) {
-        for path in fleet::inputs::expand(input)? {
-            if seen.insert(path.clone()) {
-                files.push((path, weight));
-            }
-        }
-    }
-    Ok(files)
+    let weight = |input: &usize| args.weight.get(*input).copied().unwrap_or(Weight::ONE);
+    Ok(given.files.iter().map(|(path, input)| (path.as_path(), weight(input))).collect())
 }
 
 /// Merges into the output.

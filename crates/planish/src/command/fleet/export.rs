@@ -1,7 +1,9 @@
 //! `planish fleet export`: counts to the profiles that other tools read.
 
 use super::choose::{self, Choice};
+use super::given::Given;
 use super::programs::Programs;
+use super::remote::written;
 use crate::cli::{FINE, Format as Printed, Global, NEGATIVE};
 use crate::command::inputs;
 use crate::output::{self, print_json};
@@ -41,13 +43,14 @@ impl To {
 /// Write counts as profiles for other tools.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, or patterns with * and ?
+    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
+    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// What to write
     #[arg(long, value_enum, required = true, value_name = "FORMAT")]
     pub to: To,
-    /// Where to write; `-` is standard output
+    /// Where to write; `-` is standard output, s3://BUCKET/KEY or gs://BUCKET/KEY an object
     #[arg(short, long, required = true, value_name = "FILE")]
     pub output: PathBuf,
     /// Write only the counts of this ELF file, with the names of its functions; may be given
@@ -55,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub binary: Vec<PathBuf>,
     /// Look in this directory for programs that name functions (.build-id/xx/yyyy, or by file
-    /// name); repeatable
+    /// name), or in this bucket (s3://BUCKET/KEY, gs://BUCKET/KEY); repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
     #[command(flatten)]
@@ -76,21 +79,25 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let folder = tempfile::tempdir().context("a directory for the sum of the counts")?;
     let place = folder.path().join("sum.counts");
     let unsaid = Mixing::default();
-    let merged = choose::merge(&args.inputs, &args.choice, None, unsaid, &place, global)?;
+    let remote = &args.choice.remote;
+    let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
+    let merged = choose::merge(&given, &args.choice, None, unsaid, &place, global)?;
     let about = about(&Shard::open(&place)?.description);
     let mut counts = artefact::read(&place, File::open(&place)?)?;
     keep(&mut counts, &asked_for)?;
     let mut told = Exported::of(&counts, args.to.name(), args.output.clone());
-    let programs = RefCell::new(Programs::new(asked_for, &args.binaries));
+    let programs = RefCell::new(Programs::new(asked_for, &args.binaries, remote, global.quiet)?);
     let program =
         |image: &ImageCounts| programs.borrow_mut().of_counts(image.build_id.as_ref(), &image.path);
-    output::write_file(&args.output, |out| {
-        match args.to {
-            To::Pprof => export::pprof(&counts, &about, &program, out)?,
-            To::Otlp => export::otlp(&counts, &about, &program, out)?,
-            To::Bolt => told.is_sampled = !of_bolt(&counts, out)?,
-        }
-        Ok(())
+    written(&args.output, remote.retry, |place| {
+        output::write_file(place, |out| {
+            match args.to {
+                To::Pprof => export::pprof(&counts, &about, &program, out)?,
+                To::Otlp => export::otlp(&counts, &about, &program, out)?,
+                To::Bolt => told.is_sampled = !of_bolt(&counts, out)?,
+            }
+            Ok(())
+        })
     })?;
     if args.format == Printed::Json {
         print_json(&told.json(&merged))?;

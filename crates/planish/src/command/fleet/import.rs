@@ -2,6 +2,7 @@
 
 use super::described::Described;
 use super::programs::Programs;
+use super::remote::Remote;
 use crate::cli::{FINE, Format as Printed, Global, NEGATIVE};
 use crate::command::aggregate::print_ledger;
 use crate::command::inputs;
@@ -73,11 +74,14 @@ pub struct Args {
     /// Count only in this ELF file; may be given several times
     #[arg(long, value_name = "FILE")]
     pub binary: Vec<PathBuf>,
-    /// Look in this directory for programs (.build-id/xx/yyyy, or by file name); repeatable
+    /// Look in this directory for programs (.build-id/xx/yyyy, or by file name), or in this bucket
+    /// (s3://BUCKET/KEY, gs://BUCKET/KEY); repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
     #[command(flatten)]
     pub described: Described,
+    #[command(flatten)]
+    pub remote: Remote,
     /// How to print what was read and written; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Printed,
@@ -86,7 +90,8 @@ pub struct Args {
 /// Runs the tool.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     args.described.prepare(args.inputs.len(), args.format == Printed::Json)?;
-    let mut programs = Programs::new(inputs::open_images(&args.binary)?, &args.binaries);
+    let asked_for = inputs::open_images(&args.binary)?;
+    let mut programs = Programs::new(asked_for, &args.binaries, &args.remote, global.quiet)?;
     let (mut all, mut rejected) = (Vec::new(), Vec::new());
     let sizes = args.inputs.iter().filter_map(|path| std::fs::metadata(path).ok());
     let whole = sizes.fold(0u64, |sum, one| sum.saturating_add(one.len()));

@@ -1,6 +1,8 @@
 //! `planish fleet merge`: many counts files to one, each recording once.
 
 use super::choose::{self, Choice};
+use super::given::Given;
+use super::remote::written;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print_json;
 use anyhow::bail;
@@ -13,10 +15,11 @@ use std::path::{Path, PathBuf};
 /// Arguments of `planish fleet merge`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, or patterns with * and ?
+    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
+    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
-    /// Where to write; `-` is standard output
+    /// Where to write; `-` is standard output, s3://BUCKET/KEY or gs://BUCKET/KEY an object
     #[arg(short, long, required = true, value_name = "FILE")]
     pub output: PathBuf,
     #[command(flatten)]
@@ -48,16 +51,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if args.format == Format::Json && to_stream {
         bail!("-o - and --format json both want standard output; write the counts to a file");
     }
-    let (inputs, unsaid) = (&args.inputs, Mixing::Refused);
-    let merged = choose::merge_keeping(
-        inputs,
-        &args.choice,
-        args.partition,
-        unsaid,
-        args.keep.clone(),
-        &args.output,
-        global,
-    )?;
+    let remote = &args.choice.remote;
+    let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
+    let merged = written(&args.output, remote.retry, |place| {
+        let (choice, unsaid, keep) = (&args.choice, Mixing::Refused, args.keep.clone());
+        choose::merge_keeping(&given, choice, args.partition, unsaid, keep, place, global)
+    })?;
     tell(args, &merged, global)
 }
 

@@ -1,18 +1,22 @@
 //! `planish fleet`: counts of many machines to one counts file.
 
+mod at_hand;
 mod binaries;
 mod builds;
 mod choose;
 mod described;
 mod export;
+mod given;
 mod import;
 mod merge;
 mod profile;
 mod programs;
+mod remote;
 mod shard;
 mod show;
 mod simulate;
 mod status;
+mod upload;
 
 use crate::cli::Global;
 use fleet::{Error, Shard};
@@ -36,6 +40,8 @@ enum Tool {
     Import(import::Args),
     /// Write counts as pprof, OpenTelemetry profiles or BOLT's text, for other tools
     Export(export::Args),
+    /// Put shards into an object store, each once, however often it is tried
+    Upload(upload::Args),
     /// Add up counts files, each recording once, in bounded memory
     Merge(merge::Args),
     /// Make one profile of a service out of the counts of all its builds and hosts
@@ -56,6 +62,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Shard(args) => shard::run(args, global),
         Tool::Import(args) => import::run(args, global),
         Tool::Export(args) => export::run(args, global),
+        Tool::Upload(args) => upload::run(args, global),
         Tool::Merge(args) => merge::run(args, global),
         Tool::Profile(args) => profile::run(args, global),
         Tool::Status(args) => status::run(args, global),

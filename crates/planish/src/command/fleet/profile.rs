@@ -1,7 +1,10 @@
 //! `planish fleet profile`: the shards of a service to one profile for its newest build.
 
-use super::builds::{Newest, Store, carried, profile_of};
+use super::at_hand::AtHand;
+use super::builds::{Newest, carried, profile_of};
 use super::choose::{self, Choice};
+use super::given::Given;
+use super::remote::written;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::profile::{ProfileFormat, Storage, print_evidence};
 use crate::output::{self, print_json};
@@ -21,7 +24,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `planish fleet profile`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, or patterns with * and ?
+    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
+    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// The build that the profile is for, with debug information
@@ -31,9 +35,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Look in this directory for the programs of other builds (.build-id/xx/yyyy, or by file name)
-    /// and their debug files; repeatable
+    /// and their debug files, or in this bucket (s3://BUCKET/KEY, gs://BUCKET/KEY); repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
+    /// Fetch programs and debug files that are nowhere else from debuginfod servers (URL or, without
+    /// it, those that DEBUGINFOD_URLS lists), and keep them in debuginfod's cache
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    pub debuginfod: Option<String>,
     /// Add this profile of an earlier build, from any tool, carried over by its source (as `planish
     /// profile match` does); repeatable
     #[arg(long, value_name = "FILE")]
@@ -48,7 +56,7 @@ pub struct Args {
     /// How to print what the profile rests on; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Where to write; `-` is standard output
+    /// Where to write; `-` is standard output, s3://BUCKET/KEY or gs://BUCKET/KEY an object
     #[arg(short, long, required = true, value_name = "OUT")]
     pub output: PathBuf,
 }
@@ -63,8 +71,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let read = args.profile.iter().chain([&args.binary]).map(PathBuf::as_path);
     output::refuse_inputs([args.output.as_path()], read)?;
-    let store = Store::new(&args.binaries);
-    let recorded = Recorded::find(Image::open(&args.binary)?, store.search())?;
+    let retry = args.choice.remote.retry;
+    written(&args.output, retry, |place| make(args, place, global))
+}
+
+/// Makes the profile at `output`, which becomes that of the user.
+fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
+    let (asked, remote) = (args.debuginfod.as_deref(), &args.choice.remote);
+    let store = AtHand::new(&args.binaries, asked, remote, global.quiet)?;
+    let image = Image::open(&args.binary)?;
+    store.find_debug_file(&image);
+    let recorded = Recorded::find(image, store.search())?;
     let newest = Newest::new(&recorded, global.threads(), args.emit.has_probes());
     let name = match (&args.name, args.binary.file_name()) {
         (Some(name), _) => name.clone(),
@@ -73,13 +90,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     let folder = tempfile::tempdir().context("a directory for the sum of the shards")?;
     let place = folder.path().join("sum.counts");
-    let (inputs, unsaid) = (&args.inputs, Mixing::WhereNeeded);
-    let merged = choose::merge(inputs, &args.choice, None, unsaid, &place, global)?;
+    let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
+    let unsaid = Mixing::WhereNeeded;
+    let merged = choose::merge(&given, &args.choice, None, unsaid, &place, global)?;
     let counts = artefact::read(&place, File::open(&place)?)?;
     // Weighed counts say nothing about the number of samples.
     let unweighed = if merged.weighed {
         let place = folder.path().join("unweighed.counts");
-        choose::merge(inputs, &args.choice.unweighed(), None, Mixing::Raw, &place, global)?;
+        choose::merge(&given, &args.choice.unweighed(), None, Mixing::Raw, &place, global)?;
         Some(artefact::read(&place, File::open(&place)?)?)
     } else {
         None
@@ -114,7 +132,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("no build of {name} could be used: {why}");
     };
     let total = total(&profile);
-    write(args, &recorded, &store, profile, global)?;
+    write(args, output, &recorded, &store, profile, global)?;
     let samples = unweighed.as_ref().unwrap_or(&counts);
     let own = samples.images.iter().filter(is_named).find(|counts| newest.is(counts));
     let evidence = own.map(|own| report::Evidence::from(&Evidence::of(own, &recorded.image)));
@@ -137,7 +155,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 fn added_profile(
     path: &Path,
     newest: &Newest<'_>,
-    store: &Store,
+    store: &AtHand,
 ) -> anyhow::Result<(SampleProfile, Added)> {
     let named = || path.display().to_string();
     let read = format::read(&crate::input::read(path)?).with_context(named)?;
@@ -169,8 +187,9 @@ fn sum(made: Vec<SampleProfile>, added: &[Added]) -> anyhow::Result<Option<Sampl
 
 fn write(
     args: &Args,
+    output: &Path,
     recorded: &Recorded,
-    store: &Store,
+    store: &AtHand,
     profile: SampleProfile,
     global: &Global,
 ) -> anyhow::Result<()> {
@@ -184,5 +203,5 @@ fn write(
         profile
     };
     let bytes = format::write(&profile, args.emit.into(), &storage.options())?;
-    output::write_file(&args.output, |out| out.write_all(&bytes).context("profile"))
+    output::write_file(output, |out| out.write_all(&bytes).context("profile"))
 }

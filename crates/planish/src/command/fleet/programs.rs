@@ -1,7 +1,8 @@
 //! Which program was a file that a profile names? The one that the user gives, one of a store, or
 //! the file of that name here, if its build ID is the same.
 
-use super::builds::Store;
+use super::at_hand::AtHand;
+use super::remote::Remote;
 use exchange::{Mapping, Program};
 use image::{BuildId, Image};
 use std::collections::BTreeMap;
@@ -11,15 +12,24 @@ use std::sync::Arc;
 /// Where programs are looked for.
 pub struct Programs {
     asked_for: Vec<Arc<Image>>,
-    store: Store,
+    store: AtHand,
     /// What was found before.
     found: BTreeMap<BuildId, Arc<Image>>,
 }
 
 impl Programs {
-    /// The images of `--binary`, and the directories of `--binaries`.
-    pub fn new(asked_for: Vec<Arc<Image>>, directories: &[PathBuf]) -> Programs {
-        Programs { asked_for, store: Store::new(directories), found: BTreeMap::new() }
+    /// The images of `--binary`, and the directories and buckets of `--binaries`.
+    ///
+    /// # Errors
+    /// Where one of them is a bucket that cannot be asked.
+    pub fn new(
+        asked_for: Vec<Arc<Image>>,
+        places: &[PathBuf],
+        remote: &Remote,
+        quiet: bool,
+    ) -> anyhow::Result<Programs> {
+        let store = AtHand::new(places, None, remote, quiet)?;
+        Ok(Programs { asked_for, store, found: BTreeMap::new() })
     }
 
     /// What a mapped file is. Where images are asked for, only these.
@@ -31,7 +41,7 @@ impl Programs {
         if let Some(image) = self.found.get(id) {
             return Program::Is(Arc::clone(image));
         }
-        if let Some(image) = self.store.find(id, &mapping.path) {
+        if let Ok(image) = self.store.find(id, &mapping.path) {
             return Program::Is(self.keep(*id, image));
         }
         let here = Path::new(&*mapping.path);

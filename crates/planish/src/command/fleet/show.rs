@@ -1,30 +1,41 @@
 //! `planish fleet show`: what counts files tell of themselves.
 
+use super::given::Given;
 use super::look;
+use super::remote::Remote;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print_json;
 use anyhow::bail;
-use report::fleet::{shard_lines, shards_json};
+use report::fleet::{Aside, shard_lines, shards_json};
 use std::path::PathBuf;
 
 /// Arguments of `planish fleet show`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, or patterns with * and ?
+    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
+    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
     #[arg(required = true, value_name = "FILE")]
     pub inputs: Vec<PathBuf>,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    #[command(flatten)]
+    pub remote: Remote,
 }
 
 /// Prints what the files tell.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let (mut shards, mut rejected) = (Vec::new(), Vec::new());
-    for input in &args.inputs {
-        for path in fleet::inputs::expand(input)? {
-            shards.extend(look(&path, &mut rejected)?);
+    let mut given = Given::take(&args.inputs, None, &args.remote, global)?;
+    let mut rejected = std::mem::take(&mut given.rejected);
+    let mut shards = Vec::new();
+    for (path, _) in &given.files {
+        let mut bad = Vec::new();
+        if let Some(mut shard) = look(path, &mut bad)? {
+            shard.path = given.named(path);
+            shards.push(shard);
         }
+        let told = |one: Aside| Aside { path: given.named(&one.path), why: given.told(&one.why) };
+        rejected.extend(bad.into_iter().map(told));
     }
     if let (true, Some(first)) = (shards.is_empty(), rejected.first()) {
         bail!("{}", first.why);

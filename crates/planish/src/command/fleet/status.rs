@@ -1,8 +1,10 @@
 //! `planish fleet status`: what each build and class of hosts gave, and whether there are enough recordings
 //! for a profile.
 
-use super::builds::{Newest, Store};
+use super::at_hand::AtHand;
+use super::builds::Newest;
 use super::choose::{self, Choice};
+use super::given::Given;
 use super::{duration, look};
 use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::percent::percent_of_all;
@@ -28,7 +30,8 @@ const MOST_CLASSES: usize = 32;
 /// Arguments of `planish fleet status`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, or patterns with * and ?
+    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
+    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// The build that a profile is to be made for
@@ -37,7 +40,8 @@ pub struct Args {
     /// The file name under which hosts run the service [default: that of BINARY]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Look in this directory for the programs of other builds; repeatable
+    /// Look in this directory for the programs of other builds, or in this bucket (s3://BUCKET/KEY,
+    /// gs://BUCKET/KEY); repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
     #[command(flatten)]
@@ -104,19 +108,22 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 
 /// Merges files, and reads the result.
 fn sum(
-    inputs: &[PathBuf],
+    given: &Given,
     choice: &Choice,
     folder: &Path,
     global: &Global,
 ) -> anyhow::Result<(MergedFleet, Counts)> {
     let place = folder.join("sum.counts");
-    let merged = choose::merge(inputs, choice, None, Mixing::Raw, &place, global)?;
+    let merged = choose::merge(given, choice, None, Mixing::Raw, &place, global)?;
     Ok((merged, artefact::read(&place, File::open(&place)?)?))
 }
 
 fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
-    let store = Store::new(&args.binaries);
-    let recorded = Recorded::find(Image::open(&args.binary)?, store.search())?;
+    let remote = &args.choice.remote;
+    let store = AtHand::new(&args.binaries, None, remote, global.quiet)?;
+    let image = Image::open(&args.binary)?;
+    store.find_debug_file(&image);
+    let recorded = Recorded::find(image, store.search())?;
     let newest = Newest::new(&recorded, global.threads(), false);
     let name = match (&args.name, args.binary.file_name()) {
         (Some(name), _) => name.clone(),
@@ -126,7 +133,8 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     let folder = tempfile::tempdir().context("a directory for sums of the shards")?;
     // How many samples there are is told by counts without weights.
     let choice = args.choice.unweighed();
-    let (merged, counts) = sum(&args.inputs, &choice, folder.path(), global)?;
+    let given = Given::take(&args.inputs, args.page.as_deref(), remote, global)?;
+    let (merged, counts) = sum(&given, &choice, folder.path(), global)?;
     let is_service = |counts: &&ImageCounts| {
         let file = Path::new(&counts.path).file_name();
         newest.is(counts) || file.is_some_and(|file| *file == *name)
@@ -140,7 +148,7 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
         let id = one.build_id.map_or_else(String::new, |id| id.to_string());
         let note = if newest.is(one) {
             "the newest build"
-        } else if one.build_id.as_ref().is_some_and(|id| store.find(id, &one.path).is_some()) {
+        } else if one.build_id.as_ref().is_some_and(|id| store.find(id, &one.path).is_ok()) {
             "older; its program is at hand"
         } else {
             "older; its program is not at hand (--binaries), so that its counts are lost"
@@ -157,7 +165,7 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     });
     let mut builds: Vec<Share> = builds.collect();
     builds.sort_by(|one, other| other.percent.total_cmp(&one.percent));
-    let shards = shards(args)?;
+    let shards = shards(&given)?;
     let mut classes = Vec::new();
     for (class, number) in
         merged.classes.iter().filter(|(class, _)| !class.is_empty()).take(MOST_CLASSES)
@@ -165,8 +173,7 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
         if args.choice.host_class.as_ref().is_some_and(|asked| asked != class) {
             continue;
         }
-        let (_, counts) =
-            sum(&args.inputs, &choice.unweighed_of(class), folder.path(), &quiet(global))?;
+        let (_, counts) = sum(&given, &choice.unweighed_of(class), folder.path(), &quiet(global))?;
         let part = counts.images.iter().filter(is_service).map(counted).sum();
         let both = own(&counts).zip(all.as_ref());
         let overlap = both.and_then(|(own, all)| stability::overlap(&own, all));
@@ -181,7 +188,7 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     let mut groups = Vec::new();
     for paths in groups_of(&shards).into_values() {
         // A group may have none that the options take.
-        if let Ok((_, counts)) = sum(&paths, &choice, folder.path(), &quiet(global)) {
+        if let Ok((_, counts)) = sum(&Given::of(paths), &choice, folder.path(), &quiet(global)) {
             groups.extend(own(&counts));
         }
     }
@@ -228,15 +235,13 @@ fn counted(counts: &ImageCounts) -> f64 {
 }
 
 /// The files of shards, with their first recordings.
-fn shards(args: &Args) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
+fn shards(given: &Given) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
     let mut found = Vec::new();
-    for input in &args.inputs {
-        for path in fleet::inputs::expand(input)? {
-            // What is rejected was told of.
-            let shard = look(&path, &mut Vec::new())?;
-            let first = shard.and_then(|shard| shard.description.recordings.into_iter().next());
-            found.extend(first.map(|first| (path, first)));
-        }
+    for (path, _) in &given.files {
+        // What is rejected was told of.
+        let shard = look(path, &mut Vec::new())?;
+        let first = shard.and_then(|shard| shard.description.recordings.into_iter().next());
+        found.extend(first.map(|first| (path.clone(), first)));
     }
     Ok(found)
 }

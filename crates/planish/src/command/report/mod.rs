@@ -16,7 +16,7 @@ mod pack;
 mod page;
 mod recording;
 pub mod run_time;
-mod servers;
+pub mod servers;
 mod sources;
 pub mod symbols;
 mod unpacked;
