@@ -32,13 +32,14 @@ cxx=$(first_of clang++-22 clang++-23 clang++-21 clang++-20 clang++-19 clang++-18
   echo "skipped: fuzzing, no C++ compiler to build libFuzzer with (apt-get install clang-22)"
   exit 0
 }
+# Found inputs and logs. Programs lie where the tests' do, so that what others wrote is built once; our own crates have
+# other names there, since fuzz/Cargo.toml asks for another optimisation of them.
 fuzz_target=${CARGO_TARGET_DIR:+$CARGO_TARGET_DIR/fuzz}; fuzz_target=${fuzz_target:-fuzz/target}
-# A directory of its own: the crates that are libraries for C, too, have the same file names there and in the tests'.
-export CARGO_TARGET_DIR=$fuzz_target CXX=$cxx
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} CXX=$cxx
 RUSTC_WRAPPER=$PWD/scripts/fuzz-rustc.sh; export RUSTC_WRAPPER
 echo "fuzz: building $(wc -w <<<"$targets") targets"
 "$CARGO" build --quiet --manifest-path fuzz/Cargo.toml $(printf -- '--bin %s ' $targets)
-programs=$fuzz_target/debug
+programs=$CARGO_TARGET_DIR/debug
 
 # One target, in a process of its own.
 fuzz_one() {

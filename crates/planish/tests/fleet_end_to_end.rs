@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
+#[allow(dead_code, reason = "other tests end it and start it again")]
 #[path = "fleet_stores/server.rs"]
 mod server;
 
@@ -102,13 +103,15 @@ fn a_fleet_becomes_a_profile_by_way_of_a_store() {
     }
     // A profile that clang takes.
     place.run(&format!("fleet profile s3://{BUCKET}/calls --for calls -o calls.afdo"), 0);
-    let built = clang(&["-fprofile-sample-use=calls.afdo", "-Wall", "-Werror", "-o", "faster"]).unwrap();
+    let built =
+        clang(&["-fprofile-sample-use=calls.afdo", "-Wall", "-Werror", "-o", "faster"]).unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut show = Command::new("llvm-profdata-22");
     let shown = show.current_dir(here).args(["show", "--sample", "calls.afdo"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).contains("Function: main"));
     // And what it rests on.
-    let line = format!("fleet status s3://{BUCKET}/calls --for calls --page status.html --format json");
+    let line =
+        format!("fleet status s3://{BUCKET}/calls --for calls --page status.html --format json");
     let (told, _) = place.run(&line, 0);
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!((&told["enough"], &told["merged"]["recordings"]), (&true.into(), &72.into()));
