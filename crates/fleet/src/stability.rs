@@ -43,7 +43,8 @@ pub fn group_of(id: &str) -> usize {
     let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
-    usize::try_from((hash >> 32) % GROUPS as u64).unwrap_or(0)
+    // The hash of a short text says little in its upper bits.
+    Random::new(hash).below(GROUPS)
 }
 
 /// The counts of an image by their keys: branches, or samples where there are none.

@@ -133,7 +133,7 @@ fn bad_files_are_named_and_the_rest_is_merged() {
     let (_, told) = done(here, "fleet merge spool/notes.counts -o none.counts", 2);
     assert!(told.contains("notes.counts") && !here.join("none.counts").exists(), "{told}");
     let (_, told) = done(here, "fleet merge all.counts -o all.counts", 2);
-    assert!(told.contains("is the input"), "{told}");
+    assert!(told.contains("is one of the inputs"), "{told}");
     done(here, "fleet show spool/notes.counts", 2);
     let (out, told) = done(here, "fleet show spool", 1);
     assert!(out.contains("spool/0.counts: counts of version "), "{out}");
