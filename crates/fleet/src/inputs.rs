@@ -74,12 +74,13 @@ fn listed(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(names)
 }
 
-/// Adds the counts files of a directory and those below it. Links to directories are not followed.
+/// Adds the counts files of a directory and those below it. Links to directories are not followed, and
+/// directories whose names begin with a point are whoever's that works there.
 fn below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Error> {
     for path in listed(directory)? {
         let is_link = path.symlink_metadata().is_ok_and(|found| found.is_symlink());
         if path.is_dir() {
-            if depth < MOST_DEEP && !is_link {
+            if depth < MOST_DEEP && !is_link && !is_hidden(&path) {
                 below(&path, depth + 1, found)?;
             }
         } else if is_counts(&path) {
@@ -95,8 +96,11 @@ fn below(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(),
 
 /// Whether a file in a directory is one of counts. One whose name begins with a point is not whole yet.
 pub fn is_counts(path: &Path) -> bool {
-    let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && path.extension().is_some_and(|ending| ending == ENDING)
+    !is_hidden(path) && path.extension().is_some_and(|ending| ending == ENDING)
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
 }
 
 /// The paths that a pattern fits.

@@ -335,7 +335,8 @@ def varint(value: int) -> bytes:
 def test_inputs_name_the_files_that_they_name_for_planish(planish: Planish, tmp_path: Path) -> None:
     folder = tmp_path / "spool [a]"
     (folder / "deep" / "deeper").mkdir(parents=True)
-    names = ("1.counts", "2.counts", ".h.counts", "deep/3.counts", "deep/deeper/4.counts", "5.x")
+    (folder / ".hidden").mkdir()
+    names = ("1.counts", "2.counts", ".h.counts", ".hidden/6.counts", "deep/3.counts", "deep/deeper/4.counts", "5.x")
     for number, name in enumerate(names):
         made.shard(folder / name, [], recordings=[made.recording(f"r{number}")])
     for pattern in ("", "*.counts", "?.counts", "d*", "d*/*", "5.x", "*/*/4*"):

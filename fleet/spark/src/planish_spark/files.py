@@ -92,6 +92,9 @@ class Files:
     def _below(self, system: Any, directory: Any, depth: int) -> Iterator[Found]:
         number = 0
         for status in system.listStatus(directory):
+            # Not whole yet, or whoever's that works there.
+            if str(status.getPath().getName()).startswith("."):
+                continue
             if status.isDirectory():
                 if depth < _MOST_DEEP:
                     yield from self._below(system, status.getPath(), depth + 1)

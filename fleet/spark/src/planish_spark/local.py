@@ -57,8 +57,12 @@ def expand(path: str) -> list[Found]:
 
 
 def _below(folder: Path) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        yield from (os.path.join(place, name) for name in names if name.endswith(".counts"))
+    for place, folders, names in os.walk(folder):
+        # What begins with a point is not whole yet, or whoever's that works there.
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (
+            os.path.join(place, name) for name in names if name.endswith(".counts") and not name.startswith(".")
+        )
 
 
 def _look(file: Found, most_bytes: int) -> Shard | str:

@@ -48,6 +48,8 @@ def json_value(merged: Merged) -> dict[str, Any]:
         "rows_written": merged.rows_written,
         "intermediate_files": 0,
         "reused_files": 0,
+        "objects_fetched": 0,
+        "bytes_fetched": 0,
         "duplicates": told(True),
         "left_out": told(False),
         "rejected": [{"path": path, "reason": why} for path, why in merged.rejected],
