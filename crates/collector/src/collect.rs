@@ -65,6 +65,14 @@ pub fn run(
     Ok(collector.summary)
 }
 
+/// Whether a spool can be taken: there is a directory, or one can be made, and nobody else has it.
+///
+/// # Errors
+/// Where it cannot.
+pub fn try_spool(dir: &std::path::Path) -> Result<(), Error> {
+    Spool::take(dir).map(drop)
+}
+
 struct Collector<'c> {
     settings: &'c Settings,
     host: &'c dyn Host,

@@ -25,7 +25,7 @@ mod state;
 mod told;
 pub mod window;
 
-pub use collect::run;
+pub use collect::{run, try_spool};
 pub use cost::Meter;
 pub use error::Error;
 pub use host::{Asked, Host, Settings, Taken};

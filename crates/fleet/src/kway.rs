@@ -6,15 +6,17 @@
 
 use crate::Error;
 use crate::digest::{Begun, Partition};
-use crate::tree::{self, Heard, Source, Stream};
+use crate::tree::{self, Handed, Heard, Source, Stream};
 use counts::artefact::row::{ImageKey, Row};
 use counts::artefact::rows::Block;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 
-/// Blocks that wait between two threads.
-const WAITING: usize = 4;
+/// Blocks that are handed from one thread to another together, and how many such lots wait.
+const TOGETHER: usize = 16;
+const WAITING: usize = 2;
 /// Files that a thread has at least, if there are several threads.
 const LEAST_FILES: usize = 2;
 
@@ -43,47 +45,76 @@ impl Heard for Told<'_> {
     }
 }
 
-/// Adds up all rows on so many threads beside this one and hands out the sums; the rows read.
-pub(crate) fn merge(
-    sources: Vec<Source>,
+/// Opens files and adds up all of their rows on so many threads beside this one, and hands out the
+/// sums; the rows read.
+pub(crate) fn merge<P: Send>(
+    mut parts: Vec<P>,
+    open: impl Fn(P) -> Result<Source, Error> + Sync,
     kept: Kept,
     threads: usize,
     tell: &(dyn Fn(u64) + Sync),
     emit: impl FnMut(&Arc<ImageKey>, Row) -> Result<(), Error>,
 ) -> Result<u64, Error> {
     let heard = Told { rows: AtomicU64::new(0), tell };
-    let file = |source: Source| {
-        Stream::File(Box::new(if kept.halves { source } else { source.without_halves() }))
+    let streams = |parts: Vec<P>| -> Result<Vec<Stream>, Error> {
+        let file = |part| {
+            let source = open(part)?;
+            let source = if kept.halves { source } else { source.without_halves() };
+            Ok(Stream::File(Box::new(source)))
+        };
+        parts.into_iter().map(file).collect()
     };
-    let mut files: Vec<Stream> = sources.into_iter().map(file).collect();
-    let threads = threads.min(files.len() / LEAST_FILES);
+    let threads = threads.min(parts.len() / LEAST_FILES);
     if threads < 2 {
-        add_up(files, kept, &heard, emit)?;
+        add_up(streams(parts)?, kept, &heard, emit)?;
         return Ok(heard.rows.into_inner());
     }
     std::thread::scope(|scope| {
-        let mut streams = Vec::new();
+        let mut from = Vec::new();
         for left in (1..=threads).rev() {
-            let own = files.split_off(files.len() - files.len() / left);
+            let own = parts.split_off(parts.len() - parts.len() / left);
             let (send, receive) = sync_channel(WAITING);
-            let heard = &heard;
-            scope.spawn(move || hand_over(own, heard, &send));
-            streams.push(Stream::Thread(receive));
+            let (give_back, empty) = channel();
+            let (heard, streams) = (&heard, &streams);
+            scope.spawn(move || match streams(own) {
+                Ok(files) => hand_over(files, heard, &send, &empty),
+                Err(error) => drop(send.send(Err(error))),
+            });
+            let from_thread = Handed { receive, waiting: VecDeque::new(), give_back };
+            from.push(Stream::Thread(Box::new(from_thread)));
         }
-        add_up(streams, kept, &heard, emit)
+        add_up(from, kept, &heard, emit)
     })?;
     Ok(heard.rows.into_inner())
 }
 
 /// Merges files for another thread, until there are no more rows or nobody wants them.
-fn hand_over(files: Vec<Stream>, heard: &dyn Heard, to: &SyncSender<Result<Block, Error>>) {
+fn hand_over(
+    files: Vec<Stream>,
+    heard: &dyn Heard,
+    to: &SyncSender<Result<VecDeque<Block>, Error>>,
+    empty: &Receiver<Vec<Row>>,
+) {
     let Some(mut stream) = Stream::over(files) else { return };
+    let mut waiting = VecDeque::with_capacity(TOGETHER);
     loop {
-        let next = stream.next(Vec::new(), heard).transpose();
-        let Some(next) = next else { return };
-        let is_last = next.is_err();
-        if to.send(next).is_err() || is_last {
-            return;
+        match stream.next(empty.try_recv().unwrap_or_default(), heard) {
+            Ok(Some(block)) => waiting.push_back(block),
+            Ok(None) => {
+                // Whoever does not want it has an error of its own.
+                let _ = to.send(Ok(waiting));
+                return;
+            }
+            Err(error) => {
+                let _ = to.send(Err(error));
+                return;
+            }
+        }
+        if waiting.len() == TOGETHER {
+            let full = std::mem::replace(&mut waiting, VecDeque::with_capacity(TOGETHER));
+            if to.send(Ok(full)).is_err() {
+                return;
+            }
         }
     }
 }

@@ -58,7 +58,7 @@ impl Law {
         let counts = u128::from(self.counts) * q;
         let twice = (u128::from(self.events) * p) << 17;
         let bits = (twice + counts).checked_div(2 * counts)?;
-        u32::try_from(bits).ok().map(Weight::from_bits)
+        u64::try_from(bits).ok().and_then(Weight::from_bits)
     }
 
     /// The part of what passed that can have passed in so many seconds on so many CPUs, in 1/65536; none
@@ -76,7 +76,7 @@ impl Law {
         if events <= allowed {
             return None;
         }
-        u32::try_from((allowed << 16) / events).ok().map(Weight::from_bits)
+        u64::try_from((allowed << 16) / events).ok().and_then(Weight::from_bits)
     }
 
     /// That of both recordings together, where both are of one unit.
@@ -116,12 +116,14 @@ mod tests {
         assert_eq!(weight(Unit::Branches, 1, 3), Some(21845), "rounded to the nearest");
         assert_eq!(weight(Unit::Branches, 2, 3), Some(43691));
         assert_eq!(weight(Unit::Branches, 5, 0), None);
-        assert_eq!(weight(Unit::Branches, 65536, 1), None, "more than the largest weight");
+        // A clock's sample every millisecond.
+        assert_eq!(weight(Unit::Ns, 1_000_000, 1), Some(375_000 << 16));
+        assert_eq!(weight(Unit::Branches, 1 << 32, 1), None, "more than the largest weight");
         assert_eq!(weight(Unit::Branches, u64::MAX, u64::MAX), Some(1 << 16));
         let law = |unit, events| Law { unit, events, counts: 1 };
         let second = 1_000_000_000;
         assert_eq!(law(Unit::Ns, 12 * second).cap(5, 2), None);
-        assert_eq!(law(Unit::Ns, 24 * second).cap(5, 2), Some(Weight::from_bits(32768)));
+        assert_eq!(law(Unit::Ns, 24 * second).cap(5, 2), Weight::from_bits(32768));
         assert_eq!(law(Unit::Branches, 96 * second).cap(5, 2), None);
         assert_eq!(law(Unit::Executions, u64::MAX).cap(0, 1), None);
         let one = Law { unit: Unit::Ns, events: 1, counts: 2 };

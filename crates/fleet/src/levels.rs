@@ -242,8 +242,8 @@ fn add_up(
     emit: impl FnMut(&std::sync::Arc<artefact::row::ImageKey>, artefact::row::Row) -> Result<(), Error>,
 ) -> Result<(u64, bool), Error> {
     let shards = matches!(group.first(), Some(Part::Shard(_)));
-    let sources = group.iter().map(Part::source).collect::<Result<Vec<_>, _>>()?;
-    Ok((kway::merge(sources, kept, threads, tell, emit)?, shards))
+    let parts = group.iter().collect();
+    Ok((kway::merge(parts, Part::source, kept, threads, tell, emit)?, shards))
 }
 
 /// Divides files into groups that fit into memory, in their order; one group where all fit.

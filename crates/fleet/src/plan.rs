@@ -50,8 +50,6 @@ pub struct Options {
 pub enum Why {
     /// Its recordings count in this other one.
     Duplicate(PathBuf),
-    /// The same recordings, but other counts than in this other one.
-    Differs(PathBuf),
     /// It ended before `--since`, or does not say when.
     Older,
     /// It is of another class of hosts.
@@ -237,9 +235,16 @@ impl<'s> Plan<'s> {
                         && of == other.description.parts().0
                         && parts == other.description.parts().1
                         && other.footer != shard.footer;
-                    let path = other.path.clone();
-                    let why = if differs { Why::Differs(path) } else { Why::Duplicate(path) };
-                    self.left_out.push((shard, why));
+                    if differs {
+                        let told = format!(
+                            "its recordings count already, with other counts, in {}; one of the two \
+                             is damaged or forged",
+                            other.path.display()
+                        );
+                        self.rejected.push((shard, told));
+                    } else {
+                        self.left_out.push((shard, Why::Duplicate(other.path.clone())));
+                    }
                 }
                 (None, None) => {
                     for recording in &shard.description.recordings {
@@ -323,7 +328,7 @@ impl<'s> Plan<'s> {
             match chosen.weight.times(first) {
                 Some(weight) => chosen.weight = weight,
                 None => {
-                    self.rejected.push((chosen.shard, "its weight exceeds 65535".to_owned()));
+                    self.rejected.push((chosen.shard, "its weight exceeds 4294967295".to_owned()));
                     continue;
                 }
             }
@@ -446,9 +451,6 @@ impl Why {
     pub fn told(&self) -> String {
         match self {
             Why::Duplicate(other) => format!("counts already, in {}", other.display()),
-            Why::Differs(other) => {
-                format!("its recordings count already, with other counts, in {}", other.display())
-            }
             Why::Older => "ended before --since, or does not say when".to_owned(),
             Why::HostClass => "is of another class of hosts, or does not say of which".to_owned(),
             Why::MaxPerHost => {

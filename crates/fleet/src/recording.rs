@@ -64,7 +64,7 @@ pub struct Recording {
     pub collected: Option<Collected>,
     /// Weights that merging gave it, in turn, in 1/65536; those of 1 are left out.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub weights: Vec<u32>,
+    pub weights: Vec<u64>,
 }
 
 /// Which of the rows a shard has, where it has not all of them.

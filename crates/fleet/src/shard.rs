@@ -76,10 +76,14 @@ impl Shard {
     /// What its rows may add up to, where its recordings say what they had.
     pub(crate) fn claim(&self) -> Claim {
         let own = &self.description;
-        let each = own.recordings.iter().map(|one| {
-            one.law.filter(|_| one.weights.is_empty()).map(|law| u128::from(law.counts))
-        });
-        let stated = if own.executions { None } else { each.sum::<Option<u128>>() };
+        let is_raw = !own.executions && own.recordings.iter().all(|one| one.weights.is_empty());
+        let laws = own.recordings.iter().map(|one| one.law.map(|law| u128::from(law.counts)));
+        // A shard of a recording without a law has the ledger of its samples.
+        let ledger = &self.about.ledger;
+        let entered = u128::from(ledger.branches.entered.max(ledger.samples.entered));
+        let sampled = own.recordings.iter().all(|one| !one.source.is_empty()) && entered > 0;
+        let stated = laws.sum::<Option<u128>>().or(sampled.then_some(entered));
+        let stated = stated.filter(|_| is_raw);
         Claim { stated, branches: 0, samples: 0 }
     }
 
@@ -110,6 +114,8 @@ impl Claim {
         let Some(stated) = self.stated else { return Ok(()) };
         for row in &block.rows {
             let sum = match row.key.kind {
+                // What comes from another image stands there, too.
+                Kind::Branch if row.key.first.is_none() => continue,
                 Kind::Branch => &mut self.branches,
                 Kind::Sample => &mut self.samples,
                 _ => continue,

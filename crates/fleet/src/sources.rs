@@ -59,8 +59,9 @@ pub(crate) fn weight(chosen: &Chosen<'_>) -> Result<Weight, &'static str> {
         "it does not say how many executions a count stands for (law); make it with planish fleet \
          shard",
     )?;
-    sum.weight()
-        .ok_or("a count of it stands for no or for more than 65535 executions; give --weight")
+    sum.weight().ok_or(
+        "a count of it stands for no or for more than 4294967295 executions; is its law right?",
+    )
 }
 
 /// The weight that caps a recording which says that more passed than its time and its CPUs allow.
@@ -106,7 +107,7 @@ pub(crate) fn weigh<'s>(
                 chosen.weight = weight;
                 weighed.push(chosen);
             }
-            Ok(None) => reject(chosen, "its weight exceeds 65535".to_owned()),
+            Ok(None) => reject(chosen, "its weight exceeds 4294967295".to_owned()),
             Err(why) => reject(chosen, why.to_owned()),
         }
     }

@@ -12,9 +12,10 @@ use crate::{Error, Weight};
 use counts::artefact::row::{ImageKey, Kind, LIMIT, Row, RowKey};
 use counts::artefact::rows::{Block, Rows};
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 
 /// Rows that a node hands on at a time.
 const BLOCK_ROWS: usize = 512;
@@ -135,7 +136,16 @@ pub(crate) enum Stream {
     /// Two others.
     Node(Box<Node>),
     /// Another thread.
-    Thread(Receiver<Result<Block, Error>>),
+    Thread(Box<Handed>),
+}
+
+/// What another thread hands over.
+pub(crate) struct Handed {
+    pub(crate) receive: Receiver<Result<VecDeque<Block>, Error>>,
+    /// What came, and was not given out.
+    pub(crate) waiting: VecDeque<Block>,
+    /// Takes rooms for rows back, so that they are not made anew for each block.
+    pub(crate) give_back: Sender<Vec<Row>>,
 }
 
 impl Stream {
@@ -172,7 +182,16 @@ impl Stream {
         match self {
             Stream::File(source) => source.next(spare, heard),
             Stream::Node(node) => node.next(spare, heard),
-            Stream::Thread(other) => other.recv().ok().transpose(),
+            Stream::Thread(handed) => {
+                if spare.capacity() > 0 {
+                    // Where the thread has ended, nobody needs it.
+                    let _ = handed.give_back.send(spare);
+                }
+                if handed.waiting.is_empty() {
+                    handed.waiting = handed.receive.recv().ok().transpose()?.unwrap_or_default();
+                }
+                Ok(handed.waiting.pop_front())
+            }
         }
     }
 }

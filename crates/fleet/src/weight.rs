@@ -1,4 +1,4 @@
-//! How much does a count weigh? A fixed-point number with 16 bits before and 16 behind the point, so
+//! How much does a count weigh? A fixed-point number with 32 bits before and 16 behind the point, so
 //! that every engine gets the same sums.
 //!
 //! A weighted count is `(count × weight + 32768) >> 16` in 128 bits, for each row of each shard.
@@ -15,21 +15,24 @@ const DIGITS: usize = 32;
 /// Bits behind the point while a decay is computed.
 const FINE: u32 = 62;
 
-/// A weight from 0 to 65535.99998, in 1/65536.
+/// The largest weight: below 2^32.
+const MOST: u64 = (1 << 48) - 1;
+
+/// A weight from 0 to 4294967295.99998, in 1/65536.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Weight(u32);
+pub struct Weight(u64);
 
 impl Weight {
     /// What changes nothing.
     pub const ONE: Weight = Weight(1 << BITS);
 
-    /// So many 1/65536.
-    pub fn from_bits(bits: u32) -> Weight {
-        Weight(bits)
+    /// So many 1/65536; none where they are 2^48 or more.
+    pub fn from_bits(bits: u64) -> Option<Weight> {
+        (bits <= MOST).then_some(Weight(bits))
     }
 
     /// How many 1/65536.
-    pub fn bits(self) -> u32 {
+    pub fn bits(self) -> u64 {
         self.0
     }
 
@@ -41,7 +44,7 @@ impl Weight {
 
     /// Both weights together, rounded as a count is; `None` where they exceed the largest weight.
     pub fn times(self, other: Weight) -> Option<Weight> {
-        other.of(u128::from(self.0)).and_then(|bits| u32::try_from(bits).ok()).map(Weight)
+        other.of(u128::from(self.0)).and_then(|bits| Weight::from_bits(u64::try_from(bits).ok()?))
     }
 
     /// What is left at an age in seconds, where half is left after each half-life: 2^(−age ÷
@@ -68,7 +71,7 @@ impl Weight {
             root = (root << FINE).isqrt();
         }
         let shift = u128::from(FINE - BITS) + whole;
-        Weight(u32::try_from((weight + (1 << (shift - 1))) >> shift).unwrap_or(u32::MAX))
+        Weight(u64::try_from((weight + (1 << (shift - 1))) >> shift).unwrap_or(MOST))
     }
 }
 
@@ -92,7 +95,8 @@ impl FromStr for Weight {
         let scale = behind.bytes().fold(1u128, |scale, _| scale * 10);
         let bits = ((part << (BITS + 1)) + scale) / (2 * scale);
         let bits = (u128::from(whole) << BITS) + bits;
-        u32::try_from(bits).map(Weight).map_err(|_| NoWeight)
+        let bits = u32::try_from(bits).map_err(|_| NoWeight)?;
+        Ok(Weight(u64::from(bits)))
     }
 }
 
@@ -110,7 +114,7 @@ mod tests {
         assert_eq!(bits("0.1"), Ok(6554));
         assert_eq!(bits("0.000007"), Ok(0));
         assert_eq!(bits("0.000008"), Ok(1));
-        assert_eq!(bits("65535.99998"), Ok(u32::MAX));
+        assert_eq!(bits("65535.99998"), Ok(u64::from(u32::MAX)));
         for bad in ["", "-1", "1e3", ".5", "1.", "65536", "65535.9999999", "1.0000000000000000000"]
         {
             assert_eq!(bits(bad), Err(NoWeight), "{bad}");
@@ -125,21 +129,23 @@ mod tests {
         assert_eq!([at(17 * 86400), at(18 * 86400), at(u64::MAX)], [1, 0, 0]);
         for age in (0..20 * 86400).step_by(997) {
             let exact = 65536.0 * (-(age as f64) / 86400.0).exp2();
-            assert!((f64::from(at(age)) - exact).abs() < 0.501, "{age}: {} {exact}", at(age));
+            assert!((at(age) as f64 - exact).abs() < 0.501, "{age}: {} {exact}", at(age));
             assert!(at(age) >= at(age + 997), "{age}");
         }
     }
 
     #[test]
     fn a_weighted_count_is_rounded_and_never_wraps() {
-        let half = Weight::from_bits(32768);
+        let half = Weight::from_bits(32768).unwrap();
         assert_eq!(
             [half.of(0), half.of(1), half.of(2), half.of(3)].map(Option::unwrap),
             [0, 1, 1, 2]
         );
         assert_eq!(Weight::ONE.of(u128::MAX), None);
         assert_eq!(Weight::ONE.of(7), Some(7));
-        assert_eq!(half.times(half), Some(Weight::from_bits(16384)));
-        assert_eq!(Weight::from_bits(u32::MAX).times(Weight::from_bits(u32::MAX)), None);
+        assert_eq!(half.times(half), Weight::from_bits(16384));
+        let most = Weight::from_bits((1 << 48) - 1).unwrap();
+        assert_eq!(most.times(most), None);
+        assert_eq!(Weight::from_bits(1 << 48), None);
     }
 }

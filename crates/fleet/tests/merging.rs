@@ -160,7 +160,7 @@ proptest! {
         let at = |name: String| folder.path().join(name);
         let files = shards(folder.path(), &all);
         let weighed: Vec<(PathBuf, Weight)> =
-            files.into_iter().zip(weights.iter().map(|bits| Weight::from_bits(*bits))).collect();
+            files.into_iter().zip(weights.iter().map(|bits| Weight::from_bits(u64::from(*bits)).unwrap())).collect();
         let whole = at("whole".to_owned());
         let rows = merged(&weighed, &options(), &whole).rows_written;
         for of in [1, 2, 8] {
@@ -195,7 +195,7 @@ proptest! {
         let files = shards(folder.path(), &all);
         let to = folder.path().join("sum");
         let weighed: Vec<(PathBuf, Weight)> =
-            files.into_iter().zip(weights.iter().map(|bits| Weight::from_bits(*bits))).collect();
+            files.into_iter().zip(weights.iter().map(|bits| Weight::from_bits(u64::from(*bits)).unwrap())).collect();
         merged(&weighed, &options(), &to);
         let mut expected: BTreeMap<String, (i128, i128)> = BTreeMap::new();
         for (counts, weight) in all.iter().zip(&weights) {

@@ -121,6 +121,23 @@ fn stacks_of_hardware_and_of_software_add_up_to_the_trace_of_both() {
     assert!(out["executions"] == true && said.contains("executions, estimated"), "{out} {said}");
     done(here, "fleet merge hardware.counts software.counts --raw -o raw.counts", 0);
     let alike = |name: &str| overlap(&read(&here.join(name)), &whole);
+    // Samples of a clock stand for many more executions than entries of stacks, and take part.
+    let line = "record --branches=none -o clock.data -- ./phases 1 60000000";
+    done(here, line, 0);
+    done(here, "fleet shard clock.data -o clock.counts --host h3", 0);
+    done(here, "fleet merge clock.counts hardware.counts --executions -o three.counts", 0);
+    let (_, said) = done(
+        here,
+        "fleet profile clock.counts hardware.counts software.counts --for phases -o q.afdo",
+        0,
+    );
+    let stacks = |said: &str| {
+        let line = said.lines().find(|line| line.contains("branch stacks")).unwrap().to_owned();
+        line.split("branch stacks").next().unwrap().split_whitespace().last().unwrap().to_owned()
+    };
+    let (_, without) =
+        done(here, "fleet profile hardware.counts software.counts --for phases -o q.afdo", 0);
+    assert_eq!(stacks(&said), stacks(&without), "{said}");
     let (mixed, raw) = (alike("mix.counts"), alike("raw.counts"));
     let alone = alike("hardware.counts").max(alike("software.counts"));
     println!(

@@ -70,7 +70,7 @@ impl MergedFleet {
     pub fn of(plan: &Plan<'_>, rows: Merged, files: usize, rejected: Vec<Aside>) -> MergedFleet {
         let recordings = &plan.description.recordings;
         let aside = |shard: &Shard, why: String| Aside { path: shard.path.clone(), why };
-        let is_duplicate = |why: &Why| matches!(why, Why::Duplicate(_) | Why::Differs(_));
+        let is_duplicate = |why: &Why| matches!(why, Why::Duplicate(_));
         let of = |duplicate: bool| {
             let fitting = plan.left_out.iter().filter(|(_, why)| is_duplicate(why) == duplicate);
             fitting.map(|(shard, why)| aside(shard, why.told())).collect()
@@ -100,6 +100,11 @@ impl MergedFleet {
             executions: plan.description.executions,
             ledger: plan.ledger.clone(),
         }
+    }
+
+    /// Whether there were counts, and weights have left none of them.
+    pub fn is_nothing(&self) -> bool {
+        self.rows.rows_read > 0 && self.rows.rows_written == 0 && self.part.is_none()
     }
 
     /// As one JSON object.
@@ -182,6 +187,13 @@ impl MergedFleet {
             if list.len() > most {
                 lines.push(format!("{name}: and {} more (-v names them)", list.len() - most));
             }
+        }
+        if self.is_nothing() {
+            lines.push(
+                "note: the weights leave nothing of the counts; is --decay too short, or --now far \
+                 behind the recordings?"
+                    .to_owned(),
+            );
         }
         if self.future > 0 {
             let future = numbered(self.future as u64, "recording ends", "recordings end");

@@ -96,9 +96,13 @@ def look(path: str, data: bytes) -> Shard:
     )
     try:
         _check_columns(path, metadata.schema)
-        return _with(shard, largest=rows.check(path, file, description.architecture, sources.claimed(description)))
+        return _with(shard, largest=rows.check(path, file, description.architecture, sources.claimed(description, _entered(read))))
     except BadShard as bad:
         return _with(shard, fault=str(bad))
+
+
+def _entered(read: Ledger) -> int:
+    return max(int(read[book]["entered"]) for book in ("branches", "samples"))
 
 
 def no_counts(path: str) -> BadShard:

@@ -184,7 +184,7 @@ def _decay(plan: Plan, given: list[Chosen], half_life: int, now: int) -> list[Ch
             continue
         both = weight.times(chosen.weight, own)
         if both is None:
-            plan.rejected.append((chosen.shard, "its weight exceeds 65535"))
+            plan.rejected.append((chosen.shard, "its weight exceeds 4294967295"))
             continue
         weighed.append(Chosen(chosen.shard, both))
     return weighed
@@ -230,7 +230,11 @@ def _choose(plan: Plan, given: list[Chosen]) -> dict[str, _Counted]:
             told = f"holds the recording {clash[1]}, which counts in {clash[0].path}, and others, which do not"
             plan.rejected.append((shard, f"{told}; give shards that share no recordings"))
         elif covered is not None:
-            plan.left_out.append(LeftOut(shard, _duplicate(shard, covered), duplicate=True))
+            if _differs(shard, covered):
+                told = f"its recordings count already, with other counts, in {covered.path}"
+                plan.rejected.append((shard, f"{told}; one of the two is damaged or forged"))
+            else:
+                plan.left_out.append(LeftOut(shard, f"counts already, in {covered.path}", duplicate=True))
         else:
             for recording in own.recordings:
                 entry = counted.setdefault(recording.id, _Counted(shard, own.of, set()))
@@ -239,12 +243,10 @@ def _choose(plan: Plan, given: list[Chosen]) -> dict[str, _Counted]:
     return counted
 
 
-def _duplicate(shard: Shard, other: Shard) -> str:
+def _differs(shard: Shard, other: Shard) -> bool:
     own, theirs = shard.description, other.description
     same = len(own.recordings) == len(theirs.recordings) and (own.of, own.parts) == (theirs.of, theirs.parts)
-    if same and shard.footer != other.footer:
-        return f"its recordings count already, with other counts, in {other.path}"
-    return f"counts already, in {other.path}"
+    return same and shard.footer != other.footer
 
 
 def _limit(plan: Plan, most: int) -> None:

@@ -23,6 +23,7 @@ _MOST_TEXT = 256
 _TEXTS = ("id", "host", "host_class", "cpu_model", "architecture", "source", "program", "planish", "region")
 _NUMBERS = {"begin": (1 << 64) - 1, "end": (1 << 64) - 1, "depth": (1 << 32) - 1, "period": (1 << 64) - 1}
 _MOST_U32 = (1 << 32) - 1
+_MOST_U64 = (1 << 64) - 1
 _NUMBERS["cpus"] = _MOST_U32
 
 
@@ -183,8 +184,8 @@ def _recording(value: object) -> Recording:
         if type(number) is not int or not 0 <= number <= _NUMBERS[name]:
             raise ValueError(f"`{name}`, which is no number from 0 to {_NUMBERS[name]}")
     weights = value.get("weights", [])
-    if not isinstance(weights, list) or any(type(w) is not int or not 0 <= w <= _MOST_U32 for w in weights):
-        raise ValueError("`weights`, which are no list of numbers below 2^32")
+    if not isinstance(weights, list) or any(type(w) is not int or not 0 <= w <= _MOST_U64 for w in weights):
+        raise ValueError("`weights`, which are no list of numbers below 2^64")
     collected = value.get("collected")
     if collected is not None and not isinstance(collected, dict):
         raise ValueError("`collected`, which is no object")

@@ -51,7 +51,7 @@ def weighed(description: Description, own: int, mixing: str, by_source: Mapping[
         both = weight.times(both, most)
     all_ = None if both is None else weight.times(own, both)
     if all_ is None:
-        raise NoWeight("its weight exceeds 65535")
+        raise NoWeight("its weight exceeds 4294967295")
     return all_
 
 
@@ -65,11 +65,17 @@ def cap(description: Description) -> int | None:
     return one.law.cap(one.end - one.begin, one.cpus)
 
 
-def claimed(description: Description) -> int | None:
-    """What the rows of a shard may add up to, where its recordings say what they had."""
-    if description.executions or any(one.law is None or one.weights for one in description.recordings):
+def claimed(description: Description, entered: int) -> int | None:
+    """What the rows of a shard may add up to, where its recordings say what they had.
+
+    ``entered`` are the samples, or branches, of its ledger.
+    """
+    recordings = description.recordings
+    if description.executions or any(one.weights for one in recordings):
         return None
-    return sum(one.law.counts for one in description.recordings if one.law is not None)
+    if all(one.law is not None for one in recordings):
+        return sum(one.law.counts for one in recordings if one.law is not None)
+    return entered if entered > 0 and all(one.source for one in recordings) else None
 
 
 def _of_law(description: Description) -> int:
@@ -83,7 +89,7 @@ def _of_law(description: Description) -> int:
         raise NoWeight("it was weighed already, but not to executions; give its recordings' own shards")
     bits = _together(recordings)
     if bits is None:
-        raise NoWeight("a count of it stands for no or for more than 65535 executions; give --weight")
+        raise NoWeight("a count of it stands for no or for more than 4294967295 executions; is its law right?")
     return bits
 
 

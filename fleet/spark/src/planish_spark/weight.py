@@ -1,4 +1,4 @@
-"""How much does a count weigh? A fixed-point number with 16 bits before and 16 behind the point.
+"""How much does a count weigh? A fixed-point number with 32 bits before and 16 behind the point.
 
 All of it in whole numbers, so that every engine gets the same sums.
 """
@@ -13,7 +13,7 @@ BITS = 16
 #: The weight that changes nothing, in 1/65536.
 ONE = 1 << BITS
 #: The largest weight, in 1/65536.
-MOST = (1 << 32) - 1
+MOST = (1 << 48) - 1
 #: A product of a count and a weight stays below this.
 MOST_PRODUCT = 1 << 128
 
@@ -59,4 +59,4 @@ def read(text: str) -> int | None:
     behind = found[2] or "0"
     scale = 10 ** len(behind)
     bits = (int(found[1]) << BITS) + ((int(behind) << (BITS + 1)) + scale) // (2 * scale)
-    return bits if bits <= MOST else None
+    return bits if bits < 1 << 32 else None

@@ -8,6 +8,7 @@ use crate::cli::Global;
 use crate::output;
 use crate::progress;
 use anyhow::{Context, anyhow, bail};
+use counts::{Counts, artefact};
 use fleet::law::Mixing;
 use fleet::plan::Options;
 use fleet::{Error, LEAST_MEMORY, Merged, Partition, Plan, Shard, Weight, time};
@@ -155,10 +156,16 @@ fn add_up(
     output::refuse_inputs([output], files.iter().map(|(path, _)| *path))?;
     refuse(&rejected, strict)?;
     let mut shards = Vec::new();
-    for (path, weight) in files {
-        let shard = look(path, &mut rejected)?;
+    let looked = jobs::run(files.len(), global.threads(), |number| {
+        let mut bad = Vec::new();
+        let path = files.get(number).map(|(path, _)| *path).unwrap_or(Path::new(""));
+        look(path, &mut bad).map(|shard| (shard, bad))
+    });
+    for (found, (_, weight)) in looked.into_iter().zip(&files) {
+        let (shard, bad) = found?;
+        rejected.extend(bad);
         refuse(&rejected, strict)?;
-        shards.extend(shard.map(|shard| (shard, weight)));
+        shards.extend(shard.map(|shard| (shard, *weight)));
     }
     // What went to a stream cannot be taken back.
     let mut checked = output == Path::new("-");
@@ -184,6 +191,34 @@ fn add_up(
             }
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Reads a result, whose counts must be such as a profile can hold.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn read_sum(place: &Path) -> anyhow::Result<Counts> {
+    match artefact::read(place, std::fs::File::open(place)?) {
+        Err(error) if error.to_string().contains(TOO_MANY) => bail!(
+            "a count of the shards together is 2^64 or more, which no recording has; leave out the \
+             shard that has it, or give it a small --weight"
+        ),
+        read => Ok(read?),
+    }
+}
+
+/// What is expected of counts that are too large to be read.
+const TOO_MANY: &str = "counts below 2^64";
+
+/// Part of a result says nothing about a service.
+///
+/// # Errors
+/// Where it is one.
+pub fn refuse_part(merged: &MergedFleet) -> anyhow::Result<()> {
+    match &merged.part {
+        Some(part) => bail!("the inputs are part {part} of a result; give all parts"),
+        None => Ok(()),
     }
 }
 

@@ -61,11 +61,11 @@ pub struct Args {
     /// name), or in this bucket (s3://BUCKET/KEY, gs://BUCKET/KEY); repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
-    #[command(flatten)]
-    pub choice: Choice,
     /// How to print what was written; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Printed,
+    #[command(flatten)]
+    pub choice: Choice,
 }
 
 /// Runs the tool.

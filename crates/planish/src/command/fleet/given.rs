@@ -94,6 +94,28 @@ impl Given {
         Given { inputs, files: files.into_iter().zip(0..).collect(), ..Given::default() }
     }
 
+    /// Those shards that were merged and have branch stacks, if there are any; otherwise all that were
+    /// merged. A stack and a sample of a clock say different things, so that whether there are enough
+    /// of them is told of one kind alone.
+    ///
+    /// # Errors
+    /// Where one cannot be looked at any more.
+    pub fn of_one_kind(&self, merged: &MergedFleet) -> anyhow::Result<Given> {
+        let bad: BTreeSet<&PathBuf> = merged.rejected.iter().map(|one| &one.path).collect();
+        let (mut all, mut stacks) = (Vec::new(), Vec::new());
+        for (path, _) in &self.files {
+            if bad.contains(&self.named(path)) {
+                continue;
+            }
+            let Some(shard) = super::look(path, &mut Vec::new())? else { continue };
+            if shard.about.ledger.branches.entered > 0 {
+                stacks.push(path.clone());
+            }
+            all.push(path.clone());
+        }
+        Ok(Given::of(if stacks.is_empty() { all } else { stacks }))
+    }
+
     fn fetch(
         &mut self,
         buckets: &[Bucket],

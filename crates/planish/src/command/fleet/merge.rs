@@ -22,8 +22,6 @@ pub struct Args {
     /// Where to write; `-` is standard output, s3://BUCKET/KEY or gs://BUCKET/KEY an object
     #[arg(short, long, required = true, value_name = "FILE")]
     pub output: PathBuf,
-    #[command(flatten)]
-    pub choice: Choice,
     /// Make only part I of N of the result; merging all N gives the whole
     #[arg(long, value_name = "I/N", value_parser = partition)]
     pub partition: Option<Partition>,
@@ -34,6 +32,8 @@ pub struct Args {
     /// How to print what was merged; text goes to standard error
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    #[command(flatten)]
+    pub choice: Choice,
 }
 
 fn partition(text: &str) -> Result<Partition, String> {
@@ -42,7 +42,7 @@ fn partition(text: &str) -> Result<Partition, String> {
         let fits = (1..=MOST_PARTS).contains(&of) && (1..=of).contains(&part);
         fits.then(|| Partition { part: part - 1, of })
     });
-    read.ok_or_else(|| format!("expected I/N, such as 2/8, with N up to {MOST_PARTS}"))
+    read.ok_or_else(|| format!("expected I/N, such as 2/8, with I from 1 and N up to {MOST_PARTS}"))
 }
 
 /// Runs the tool.
@@ -67,5 +67,6 @@ fn tell(args: &Args, merged: &MergedFleet, global: &Global) -> anyhow::Result<u8
     if !global.quiet {
         merged.lines(global.verbose).iter().for_each(|line| eprintln!("{line}"));
     }
-    Ok(if merged.rejected.is_empty() { FINE } else { NEGATIVE })
+    let fine = merged.rejected.is_empty() && !merged.is_nothing();
+    Ok(if fine { FINE } else { NEGATIVE })
 }

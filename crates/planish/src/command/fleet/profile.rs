@@ -9,8 +9,8 @@ use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::profile::{ProfileFormat, Storage, print_evidence};
 use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
+use counts::ImageCounts;
 use counts::evidence::Evidence;
-use counts::{ImageCounts, artefact};
 use fleet::law::Mixing;
 use image::Image;
 use image::debug::DebugInfo;
@@ -18,7 +18,6 @@ use profile::operations::{self, MergeReport};
 use profile::recorded::Recorded;
 use profile::{SampleProfile, format};
 use report::fleet::{Added, Build, FleetProfile};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `planish fleet profile`.
@@ -46,8 +45,6 @@ pub struct Args {
     /// profile match` does); repeatable
     #[arg(long, value_name = "FILE")]
     pub profile: Vec<PathBuf>,
-    #[command(flatten)]
-    pub choice: Choice,
     /// What kind of profile to write
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ProfileFormat::Extbinary)]
     pub emit: ProfileFormat,
@@ -59,6 +56,8 @@ pub struct Args {
     /// Where to write; `-` is standard output, s3://BUCKET/KEY or gs://BUCKET/KEY an object
     #[arg(short, long, required = true, value_name = "OUT")]
     pub output: PathBuf,
+    #[command(flatten)]
+    pub choice: Choice,
 }
 
 /// Runs the tool.
@@ -93,12 +92,15 @@ fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
     let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
     let unsaid = Mixing::WhereNeeded;
     let merged = choose::merge(&given, &args.choice, None, unsaid, &place, global)?;
-    let counts = artefact::read(&place, File::open(&place)?)?;
-    // Weighed counts say nothing about the number of samples.
-    let unweighed = if merged.weighed {
+    choose::refuse_part(&merged)?;
+    let counts = choose::read_sum(&place)?;
+    // Weighed counts say nothing about the number of samples, and those of several kinds together
+    // neither.
+    let unweighed = if merged.weighed || merged.sources.len() > 1 {
         let place = folder.path().join("unweighed.counts");
-        choose::merge(&given, &args.choice.unweighed(), None, Mixing::Raw, &place, global)?;
-        Some(artefact::read(&place, File::open(&place)?)?)
+        let judged = given.of_one_kind(&merged)?;
+        choose::merge(&judged, &args.choice.unweighed(), None, Mixing::Raw, &place, global)?;
+        Some(choose::read_sum(&place)?)
     } else {
         None
     };

@@ -12,7 +12,7 @@ use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
 use counts::density::{BOLT_LEAST, density};
 use counts::evidence::{Evidence, LEAST_OVERLAP};
-use counts::{Counts, ImageCounts, artefact};
+use counts::{Counts, ImageCounts};
 use fleet::law::Mixing;
 use fleet::{Recording, stability};
 use image::Image;
@@ -20,7 +20,6 @@ use profile::recorded::Recorded;
 use report::fleet::MergedFleet;
 use report::fleet_status::{FleetStatus, Share, Stable};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -44,8 +43,6 @@ pub struct Args {
     /// gs://BUCKET/KEY); repeatable
     #[arg(long, value_name = "DIR")]
     pub binaries: Vec<PathBuf>,
-    #[command(flatten)]
-    pub choice: Choice,
     /// The taken branches that a layout may be expected to lose because there are not more samples,
     /// in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent_of_all)]
@@ -66,6 +63,8 @@ pub struct Args {
     /// How to print it
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    #[command(flatten)]
+    pub choice: Choice,
 }
 
 /// Runs the tool.
@@ -115,7 +114,8 @@ fn sum(
 ) -> anyhow::Result<(MergedFleet, Counts)> {
     let place = folder.join("sum.counts");
     let merged = choose::merge(given, choice, None, Mixing::Raw, &place, global)?;
-    Ok((merged, artefact::read(&place, File::open(&place)?)?))
+    choose::refuse_part(&merged)?;
+    Ok((merged, choose::read_sum(&place)?))
 }
 
 fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
@@ -134,7 +134,15 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     // How many samples there are is told by counts without weights.
     let choice = args.choice.unweighed();
     let given = Given::take(&args.inputs, args.page.as_deref(), remote, global)?;
-    let (merged, counts) = sum(&given, &choice, folder.path(), global)?;
+    let (merged, mut counts) = sum(&given, &choice, folder.path(), global)?;
+    // Stacks and samples of clocks are not compared.
+    let given = if merged.sources.len() > 1 {
+        let judged = given.of_one_kind(&merged)?;
+        counts = sum(&judged, &choice, folder.path(), &quiet(global))?.1;
+        judged
+    } else {
+        given
+    };
     let is_service = |counts: &&ImageCounts| {
         let file = Path::new(&counts.path).file_name();
         newest.is(counts) || file.is_some_and(|file| *file == *name)
@@ -173,7 +181,10 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
         if args.choice.host_class.as_ref().is_some_and(|asked| asked != class) {
             continue;
         }
-        let (_, counts) = sum(&given, &choice.unweighed_of(class), folder.path(), &quiet(global))?;
+        // A class may have none of the kind of samples that the others have.
+        let own_choice = choice.unweighed_of(class);
+        let counts = sum(&given, &own_choice, folder.path(), &quiet(global));
+        let counts = counts.map(|(_, counts)| counts).unwrap_or_default();
         let part = counts.images.iter().filter(is_service).map(counted).sum();
         let both = own(&counts).zip(all.as_ref());
         let overlap = both.and_then(|(own, all)| stability::overlap(&own, all));

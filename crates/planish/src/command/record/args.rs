@@ -94,8 +94,6 @@ pub struct Args {
     pub streams: StreamArgs,
     #[command(flatten)]
     pub perf: PerfArgs,
-    #[command(flatten)]
-    pub continuous: ContinuousArgs,
     /// How to print the summary; json goes to standard output, and the program's own output to
     /// standard error
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -113,6 +111,8 @@ pub struct Args {
     /// The program and its arguments; put planish's own options before it; you may put `--` between
     #[arg(trailing_var_arg = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub continuous: ContinuousArgs,
 }
 
 /// A number, also in thousands (`4k`), or the kernel's own limit.

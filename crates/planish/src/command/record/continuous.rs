@@ -64,6 +64,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         recording: described(args),
         sample_cost: cost.unwrap_or(SAMPLE_COST),
     };
+    // A command must not run for nothing.
+    collector::try_spool(spool).with_context(|| {
+        format!("{}: a spool is a directory that one collector alone writes to", spool.display())
+    })?;
     let child = match args.command.split_first() {
         Some((program, words)) => {
             let child = Command::new(program).args(words).spawn();
