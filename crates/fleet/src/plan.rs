@@ -234,7 +234,8 @@ impl<'s> Plan<'s> {
                     let differs = same
                         && of == other.description.parts().0
                         && parts == other.description.parts().1
-                        && other.footer != shard.footer;
+                        && other.footer != shard.footer
+                        && !shard.has_the_rows_of(other);
                     if differs {
                         let told = format!(
                             "its recordings count already, with other counts, in {}; one of the two \

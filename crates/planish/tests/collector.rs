@@ -48,7 +48,8 @@ fn windows_become_a_shard_for_each_program_that_merge_and_profile_take() {
         assert!(
             collected["cost_us"].as_u64() > Some(0) && collected["since_ms"].as_u64() > Some(0)
         );
-        assert!((100..3000).contains(&collected["length_ms"].as_u64().unwrap()), "{collected}");
+        // The last one ends with the program.
+        assert!((1..3000).contains(&collected["length_ms"].as_u64().unwrap()), "{collected}");
         let executable = collected["executable"].as_str().unwrap().to_owned();
         let fresh =
             windows.entry(collected["window"].as_u64().unwrap()).or_default().insert(executable);

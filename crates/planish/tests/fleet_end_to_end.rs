@@ -36,7 +36,8 @@ impl Place {
         planish.current_dir(&self.folder).args(line.split_whitespace()).stdin(Stdio::null());
         let output = planish.output().unwrap();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{line}: {told}");
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{line}: {told}{out}");
         (String::from_utf8_lossy(&output.stdout).into_owned(), told)
     }
 }
@@ -72,7 +73,7 @@ fn a_fleet_becomes_a_profile_by_way_of_a_store() {
         }
     }
     // A real recording, and a fleet of hosts that run the same.
-    place.run("record --branches=software -c 500000 -o perf.data -- ./calls", 0);
+    place.run("record --branches=software -c 100000 -o perf.data -- ./calls", 0);
     place.run("aggregate perf.data -o real.counts", 0);
     let line = "fleet simulate real.counts --hosts 24 --recordings 3 --share 100 --skew 0.3 --duplicates 10 --into spool";
     place.run(line, 0);

@@ -46,6 +46,8 @@ class Shard:
     description: Description
     #: Tells it from other files: a hash of its size and footer.
     footer: bytes
+    #: A hash of what stands before its footer: of the rows without what is said of them.
+    pages: bytes = b""
     #: The largest count of a row.
     largest: int = 0
     #: What is wrong with its rows, if anything is.
@@ -93,6 +95,7 @@ def look(path: str, data: bytes) -> Shard:
         description=description,
         footer=hashlib.sha256(len(data).to_bytes(8, "little") + data[start:]).digest(),
         named=named,
+        pages=hashlib.sha256(data[:start]).digest(),
     )
     try:
         _check_columns(path, metadata.schema)

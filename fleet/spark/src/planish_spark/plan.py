@@ -246,7 +246,7 @@ def _choose(plan: Plan, given: list[Chosen]) -> dict[str, _Counted]:
 def _differs(shard: Shard, other: Shard) -> bool:
     own, theirs = shard.description, other.description
     same = len(own.recordings) == len(theirs.recordings) and (own.of, own.parts) == (theirs.of, theirs.parts)
-    return same and shard.footer != other.footer
+    return same and shard.footer != other.footer and shard.pages != other.pages
 
 
 def _limit(plan: Plan, most: int) -> None:
