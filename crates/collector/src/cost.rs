@@ -71,7 +71,7 @@ mod tests {
         let used = meter.read(1000);
         // Other tests may run in other threads meanwhile.
         assert!(used.cost >= Duration::from_millis(33), "{used:?}");
-        assert!(used.since >= Duration::from_millis(80), "{used:?}");
+        assert!(used.since >= Duration::from_millis(50), "{used:?}");
         assert!(meter.look(0) < Duration::from_secs(5));
     }
 }
