@@ -195,7 +195,7 @@ fn branch_stacks_of_a_cpu_fit_the_code_of_its_program() {
 fn plain_samples_give_weights_and_filters_hold() {
     let dir = tempfile::tempdir().unwrap();
     built(dir.path(), &["-O1", "-g"]);
-    if !recorded(dir.path(), &["--branches=none", "-g", "-o", "p.data"], &["./loops", "20000"]) {
+    if !recorded(dir.path(), &["--branches=none", "-g", "-o", "p.data"], &["./loops", "100000"]) {
         return;
     }
     let found = lines(dir.path(), "p.data");

@@ -46,7 +46,7 @@ const PROGRAM: &str = "
         pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
         char from[4096] = {0}, to[4096], line[64];
         volatile size_t sum = 0;
-        for (long i = 0; i < 600000; i++) {
+        for (long i = 0; i < 3000000; i++) {
             pthread_mutex_lock(&lock);
             pthread_mutex_unlock(&lock);
             void *piece = malloc(i % 5000);
