@@ -165,7 +165,9 @@ pub fn write(
     recording: Recording,
     out: impl Write + Send,
 ) -> Result<(), Error> {
-    let description = Description::of(vec![recording], counts.is_divided());
+    // A recording tells all of its samples apart or none; an image may have too few to have some of both.
+    let some = counts.images.iter().any(|image| !image.first_half.is_empty());
+    let description = Description::of(vec![recording], some || counts.is_divided());
     let wrong =
         |(expected, found)| Error::Description { path: path.to_owned(), key: KEY, expected, found };
     description.check().map_err(wrong)?;
