@@ -32,16 +32,16 @@ const MOST_FAILURES: u32 = 10;
 /// So often is looked whether it is time to end.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Collects until the host says that it is over, or it costs too much.
+/// Collects into a spool until the host says that it is over, or it costs too much.
 ///
 /// # Errors
-/// Where the spool cannot be used, the first window cannot be recorded, or many in turn cannot.
+/// Where the spool cannot be used any more, the first window cannot be recorded, or many in turn cannot.
 pub fn run(
+    spool: Spool,
     settings: &Settings,
     host: &dyn Host,
     tell: &mut dyn FnMut(&Told),
 ) -> Result<Summary, Error> {
-    let spool = Spool::take(&settings.spool)?;
     let mut collector = Collector {
         settings,
         host,
@@ -63,14 +63,6 @@ pub fn run(
     collector.spool.save()?;
     collector.summary.elapsed = began.elapsed();
     Ok(collector.summary)
-}
-
-/// Whether a spool can be taken: there is a directory, or one can be made, and nobody else has it.
-///
-/// # Errors
-/// Where it cannot.
-pub fn try_spool(dir: &std::path::Path) -> Result<(), Error> {
-    Spool::take(dir).map(drop)
 }
 
 struct Collector<'c> {
@@ -98,9 +90,9 @@ impl Collector<'_> {
         for window in left {
             let (stage, settled) = (window.stage(), window.number <= self.spool.state.settled);
             match stage {
-                Stage::Counted => shards += window.publish(&self.settings.spool)?,
+                Stage::Counted => shards += window.publish(&self.spool.dir)?,
                 Stage::Recorded(note) if !settled => match self.recovered(&window, note.clone()) {
-                    Ok(()) => shards += window.publish(&self.settings.spool)?,
+                    Ok(()) => shards += window.publish(&self.spool.dir)?,
                     Err(error) => {
                         lost += 1;
                         self.give_up(window, &note, &error)?;
@@ -271,7 +263,7 @@ impl Collector<'_> {
             }
         };
         let number = window.number;
-        match window.publish(&self.settings.spool) {
+        match window.publish(&self.spool.dir) {
             // They are whole, and get there when there is room.
             Err(error) if error.is_no_room() => self.is_unpublished = true,
             Err(error) => return Err(error),

@@ -3,14 +3,12 @@
 use address_spaces::MappedFile;
 use fleet::Recording;
 use image::Image;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// How to collect.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where shards go.
-    pub spool: PathBuf,
     /// How long a window is.
     pub window: Duration,
     /// From the begin of one window to the next, at least.

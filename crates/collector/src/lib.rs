@@ -25,8 +25,9 @@ mod state;
 mod told;
 pub mod window;
 
-pub use collect::{run, try_spool};
+pub use collect::run;
 pub use cost::Meter;
 pub use error::Error;
 pub use host::{Asked, Host, Settings, Taken};
+pub use spool::Spool;
 pub use told::{Summary, Told};

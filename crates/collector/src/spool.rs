@@ -21,9 +21,9 @@ const UNFINISHED: &str = ".planish-";
 const MOST_DEEP: usize = 8;
 
 /// A spool that this process alone writes to.
-pub(crate) struct Spool {
-    pub dir: PathBuf,
-    pub state: State,
+pub struct Spool {
+    pub(crate) dir: PathBuf,
+    pub(crate) state: State,
     open: PathBuf,
     /// Held as long as this lives.
     _lock: File,
@@ -31,7 +31,10 @@ pub(crate) struct Spool {
 
 impl Spool {
     /// Takes a directory, which is made where there is none.
-    pub(crate) fn take(dir: &Path) -> Result<Spool, Error> {
+    ///
+    /// # Errors
+    /// Where it is none, or another collector has it.
+    pub fn take(dir: &Path) -> Result<Spool, Error> {
         std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let open = dir.join(OPEN);
         match DirBuilder::new().mode(0o700).create(&open) {

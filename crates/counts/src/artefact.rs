@@ -20,7 +20,7 @@
 //! (version 4) is of the first half of the samples ([`crate::evidence`]). Sums over any number of files fit, whoever adds them:
 //! group by all columns but `count` and `mispredicted` and add these. The key-value metadata carry
 //! `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal counts give
-//! equal bytes. [`read`] takes a whole file, [`rows::Rows`] one row after the other.
+//! equal bytes. [`read`] takes a whole file, [`rows::Rows`] some rows after the others.
 
 use crate::error::Error;
 use crate::ledger::Ledger;
@@ -54,7 +54,7 @@ pub mod rows;
 pub mod writer;
 
 pub use open::{About, about};
-pub use read::read;
+pub use read::{NARROW, read};
 
 /// Newest version of the schema above; files without architectures are written as version 4, without
 /// ranges of the first half as version 3, without halves as version 2, without paths as version 1.

@@ -70,12 +70,7 @@ pub(crate) fn of_file(mut file: &File) -> io::Result<[u8; 32]> {
 /// The SHA-256 of a Parquet file's footer and of its length: of files that differ it differs but by
 /// intent, since it states where each column lies, and its sizes and smallest and largest values.
 pub(crate) fn of_footer(mut file: &File) -> io::Result<[u8; 32]> {
-    let size = file.metadata()?.len();
-    let end = size.saturating_sub(8);
-    file.seek(SeekFrom::Start(end))?;
-    let mut length = [0; 4];
-    file.read_exact(&mut length)?;
-    let start = end.saturating_sub(u64::from(u32::from_le_bytes(length)));
+    let (start, size) = footer(file)?;
     file.seek(SeekFrom::Start(start))?;
     of_bytes(io::Cursor::new(size.to_le_bytes()).chain(file))
 }
@@ -83,14 +78,19 @@ pub(crate) fn of_footer(mut file: &File) -> io::Result<[u8; 32]> {
 /// The SHA-256 of what stands before a Parquet file's footer: of files with the same rows and other
 /// words about them it is the same.
 pub(crate) fn of_pages(mut file: &File) -> io::Result<[u8; 32]> {
+    let (start, _) = footer(file)?;
+    file.seek(SeekFrom::Start(0))?;
+    of_bytes(file.take(start))
+}
+
+/// Where a Parquet file's footer begins, and the size of the file.
+fn footer(mut file: &File) -> io::Result<(u64, u64)> {
     let size = file.metadata()?.len();
     let end = size.saturating_sub(8);
     file.seek(SeekFrom::Start(end))?;
     let mut length = [0; 4];
     file.read_exact(&mut length)?;
-    let start = end.saturating_sub(u64::from(u32::from_le_bytes(length)));
-    file.seek(SeekFrom::Start(0))?;
-    of_bytes(file.take(start))
+    Ok((end.saturating_sub(u64::from(u32::from_le_bytes(length))), size))
 }
 
 fn of_bytes(mut bytes: impl Read) -> io::Result<[u8; 32]> {

@@ -96,6 +96,8 @@ impl Part<'_> {
 struct Folder<'f> {
     kept: Option<&'f Path>,
     scratch: Option<Scratch>,
+    /// Those in the directory that is kept.
+    made: Vec<PathBuf>,
 }
 
 impl Folder<'_> {
@@ -110,20 +112,10 @@ impl Folder<'_> {
         Ok(self.scratch.insert(scratch).path())
     }
 
-    /// Removes what nobody needs once the result is there; what cannot be removed is left.
+    /// Removes what was kept once the result is there; what cannot be removed is left.
     fn clear(&self) {
-        let Some(kept) = self.kept else { return };
-        let entries = std::fs::read_dir(kept).into_iter().flatten().flatten();
-        for entry in entries {
-            let name = entry.file_name();
-            let is_own = name.to_str().is_some_and(|name| {
-                name.strip_suffix(".counts").is_some_and(|key| {
-                    key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit())
-                })
-            });
-            if is_own {
-                let _ = std::fs::remove_file(entry.path());
-            }
+        for name in &self.made {
+            let _ = std::fs::remove_file(name);
         }
     }
 }
@@ -167,7 +159,7 @@ pub fn merge(
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         asked => asked,
     };
-    let mut folder = Folder { kept: options.keep.as_deref(), scratch: None };
+    let mut folder = Folder { kept: options.keep.as_deref(), scratch: None, made: Vec::new() };
     if let Some(kept) = folder.kept {
         std::fs::create_dir_all(kept)?;
     }
@@ -190,9 +182,13 @@ pub fn merge(
                     } else {
                         done.rows_read += made(&group, plan, kept, threads, &name, tell)?;
                     }
-                    for part in group.iter().filter(|_| folder.kept.is_none()) {
-                        if let Part::Made(path, _, _) = part {
-                            std::fs::remove_file(path)?;
+                    if folder.kept.is_some() {
+                        folder.made.push(name.clone());
+                    } else {
+                        for part in &group {
+                            if let Part::Made(path, ..) = part {
+                                std::fs::remove_file(path)?;
+                            }
                         }
                     }
                     let about = artefact::about(&name, beside::given::open(&name)?)?;

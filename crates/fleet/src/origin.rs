@@ -21,6 +21,11 @@ const BRANCHES: u64 = 4;
 const RAW: u32 = 4;
 const NS: u64 = 1_000_000_000;
 
+/// What a sample can be, in the words of shards ([`Recording::source`]); those of `fleet simulate` have
+/// names of their own.
+pub const SOURCES: [&str; 6] =
+    ["hardware-branches", "software-branches", "spe", "clock", "event", "emulated"];
+
 /// The name of a recording by its bytes, the same wherever it lies: `sha256-` and the hash of the
 /// file, or of the names, sizes and bytes of a directory's files.
 ///

@@ -131,18 +131,9 @@ impl<'s> Plan<'s> {
             left = plan.decay(left, half_life, options.now);
             left.sort_by_cached_key(order);
         }
-        let (mut rejected, mut capped) = (Vec::new(), Vec::new());
-        left = sources::weigh(
-            left,
-            options.mixing,
-            &options.by_source,
-            |chosen, why| {
-                rejected.push((chosen.shard, why));
-            },
-            |chosen| capped.push(chosen.shard),
-        );
-        plan.rejected.extend(rejected);
-        plan.capped = capped;
+        left = sources::weigh(left, options.mixing, &options.by_source, |chosen, why| {
+            plan.rejected.push((chosen.shard, why));
+        });
         left.sort_by_cached_key(order);
         let counted = plan.choose(left);
         if let Some(most) = options.max_per_host {
@@ -156,6 +147,8 @@ impl<'s> Plan<'s> {
             return Err(plan.nothing(shards.len()));
         }
         plan.agree(options.mixing)?;
+        let capped = plan.chosen.iter().filter(|chosen| sources::cap(chosen).is_some());
+        plan.capped = capped.map(|chosen| chosen.shard).collect();
         plan.describe(counted, options.partition)?;
         Ok(plan)
     }

@@ -81,7 +81,6 @@ pub(crate) fn weigh<'s>(
     mixing: Mixing,
     by_source: &BTreeMap<String, Weight>,
     mut reject: impl FnMut(Chosen<'s>, String),
-    mut capped: impl FnMut(&Chosen<'s>),
 ) -> Vec<Chosen<'s>> {
     let mut weighed = Vec::with_capacity(given.len());
     for mut chosen in given {
@@ -93,11 +92,7 @@ pub(crate) fn weigh<'s>(
             [source] => by_source.get(*source).copied().unwrap_or(Weight::ONE),
             _ => Weight::ONE,
         };
-        let cap = cap(&chosen);
-        if cap.is_some() {
-            capped(&chosen);
-        }
-        let cap = cap.unwrap_or(Weight::ONE);
+        let cap = cap(&chosen).unwrap_or(Weight::ONE);
         let both = own.map(|own| {
             let own = own.times(trust).and_then(|own| own.times(cap));
             own.and_then(|own| chosen.weight.times(own))

@@ -2,34 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
+mod fleet_support;
+
 use counts::{Counts, artefact};
 use fleet::Recording;
+use fleet_support::{done, fixture, read, run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-
-fn fixture(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/autofdo").join(name);
-    path.display().to_string()
-}
-
-fn run(folder: &Path, line: &str) -> Output {
-    let line = line.replace("@binary", &fixture("test.binary"));
-    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    planish.current_dir(folder).args(line.split_whitespace()).stdin(Stdio::null()).output().unwrap()
-}
-
-#[track_caller]
-fn done(folder: &Path, line: &str, code: i32) -> (String, String) {
-    let output = run(folder, line);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{line}: {told}");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), told)
-}
-
-fn read(path: &Path) -> Counts {
-    artefact::read(path, std::fs::File::open(path).unwrap()).unwrap()
-}
+use std::process::{Command, Stdio};
 
 /// Counts of the fixture, and shards of ten hosts with them; the folder.
 fn fleet_of_ten() -> (tempfile::TempDir, Counts) {

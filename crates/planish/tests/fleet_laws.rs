@@ -3,25 +3,14 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
-use counts::{Counts, artefact};
+mod fleet_support;
+
+use counts::Counts;
+use fleet_support::{done, fixture, read};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-#[track_caller]
-fn done(folder: &Path, line: &str, code: i32) -> (String, String) {
-    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
-    let output = planish.current_dir(folder).args(line.split_whitespace()).stdin(Stdio::null());
-    let output = output.output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{line}: {told}");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), told)
-}
-
-fn read(path: &Path) -> Counts {
-    artefact::read(path, std::fs::File::open(path).unwrap()).unwrap()
-}
+use std::process::Command;
 
 /// The share of each branch of the program in all of its branches.
 fn shares(counts: &Counts) -> BTreeMap<(u64, u64), f64> {
@@ -156,18 +145,7 @@ fn stacks_of_hardware_and_of_software_add_up_to_the_trace_of_both() {
 fn a_simulated_fleet_of_two_sources_adds_up_to_the_counts_it_was_drawn_from() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let fixture = |name: &str| {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../fixtures/autofdo")
-            .join(name)
-            .display()
-            .to_string()
-    };
-    let line = format!(
-        "aggregate {} --binary {} -o run.counts",
-        fixture("test.lbr"),
-        fixture("test.binary")
-    );
+    let line = format!("aggregate {} --binary @binary -o run.counts", fixture("test.lbr"));
     done(here, &line, 0);
     let line = "fleet simulate run.counts --hosts 40 --recordings 2 --share 20 --skew 0 --sources 2 --into spool";
     done(here, line, 0);
@@ -211,15 +189,7 @@ fn hosts_that_say_more_than_can_be_are_capped_or_rejected_and_named() {
     use fleet::law::{Law, Unit};
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let fixture = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/autofdo").join(name);
-        path.display().to_string()
-    };
-    let line = format!(
-        "aggregate {} --binary {} -o run.counts",
-        fixture("test.lbr"),
-        fixture("test.binary")
-    );
+    let line = format!("aggregate {} --binary @binary -o run.counts", fixture("test.lbr"));
     done(here, &line, 0);
     let counts = read(&here.join("run.counts"));
     let total = |counts: &Counts| -> u128 {

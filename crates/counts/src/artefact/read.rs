@@ -19,6 +19,9 @@ pub(super) const MOST_NAME: usize = 3 * 4096;
 /// Most bytes of the name of an architecture.
 pub(super) const MOST_ARCHITECTURE: usize = 64;
 
+/// What [`read`] expects of counts: larger ones are for [`super::rows`] alone.
+pub const NARROW: &str = "counts below 2^64";
+
 /// Reads an artefact; `path` names it in messages.
 ///
 /// # Errors
@@ -164,7 +167,7 @@ fn add_row(
     count: u128,
     mispredicted: u128,
 ) -> Result<(), &'static str> {
-    let narrow = |n: u128| u64::try_from(n).map_err(|_| "counts below 2^64");
+    let narrow = |n: u128| u64::try_from(n).map_err(|_| NARROW);
     let (count, mispredicted) = (narrow(count)?, narrow(mispredicted)?);
     match (kind, ends.first, ends.second) {
         (b"sample", Some(address), None) => image.samples.push(SampleCount { address, count }),

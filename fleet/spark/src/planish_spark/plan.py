@@ -123,6 +123,7 @@ def make(given: list[tuple[Shard, int]], options: Options) -> Plan:
         raise _nothing(plan, len(given))
     if options.mixing == sources.REFUSED:
         sources.agree([chosen.shard.description for chosen in plan.chosen])
+    plan.capped = [one.shard for one in plan.chosen if sources.cap(one.shard.description) is not None]
     _describe(plan, counted, options)
     return plan
 
@@ -200,8 +201,6 @@ def _weigh(plan: Plan, given: list[Chosen], options: Options) -> list[Chosen]:
             plan.rejected.append((chosen.shard, str(why)))
         else:
             weighed.append(Chosen(chosen.shard, own))
-            if sources.cap(chosen.shard.description) is not None:
-                plan.capped.append(chosen.shard)
     return weighed
 
 

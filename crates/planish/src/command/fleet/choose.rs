@@ -61,11 +61,6 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The same choice of recordings of one class of hosts, with all weights left out.
-    pub fn unweighed_of(&self, class: &str) -> Choice {
-        Choice { host_class: Some(class.to_owned()), ..self.unweighed() }
-    }
-
     /// The same choice of recordings, with all weights left out.
     pub fn unweighed(&self) -> Choice {
         Choice {
@@ -80,7 +75,7 @@ impl Choice {
 }
 
 fn of_source(text: &str) -> Result<(String, Weight), String> {
-    let known = ["hardware-branches", "software-branches", "spe", "clock", "event", "emulated"];
+    let known = fleet::origin::SOURCES;
     let (source, number) =
         text.split_once('=').ok_or("expected SOURCE=NUMBER, such as clock=0.5")?;
     if !known.contains(&source) && !source.starts_with("simulated") {
@@ -110,34 +105,35 @@ fn half_life(text: &str) -> Result<NonZeroU64, &'static str> {
     duration(text).map(|seconds| NonZeroU64::new(seconds).unwrap_or(NonZeroU64::MIN))
 }
 
-/// Adds up the shards that are given, into a file or a stream; `unsaid` is done with counts of
-/// different sources if no option says what.
+/// What a command asks of a merge beside the choice.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Part of the rows.
+    pub partition: Option<Partition>,
+    /// What is done with counts of different sources if no option says it.
+    pub unsaid: Mixing,
+    /// Where files of levels are kept until all is merged.
+    pub keep: Option<PathBuf>,
+}
+
+impl From<Mixing> for Wanted {
+    fn from(unsaid: Mixing) -> Wanted {
+        Wanted { unsaid, ..Wanted::default() }
+    }
+}
+
+/// Adds up the shards that are given, into a file or a stream.
 ///
 /// # Errors
 /// If nothing can be merged, or, with `--strict`, not all.
 pub fn merge(
     given: &Given,
     choice: &Choice,
-    partition: Option<Partition>,
-    unsaid: Mixing,
+    wanted: impl Into<Wanted>,
     output: &Path,
     global: &Global,
 ) -> anyhow::Result<MergedFleet> {
-    merge_keeping(given, choice, partition, unsaid, None, output, global)
-}
-
-/// As [`merge`]; with a directory that files of levels are kept in until all is merged.
-pub fn merge_keeping(
-    given: &Given,
-    choice: &Choice,
-    partition: Option<Partition>,
-    unsaid: Mixing,
-    keep: Option<PathBuf>,
-    output: &Path,
-    global: &Global,
-) -> anyhow::Result<MergedFleet> {
-    let options = options(choice, partition, unsaid, global.threads())?;
-    let options = Options { keep, ..options };
+    let options = options(choice, wanted.into(), global.threads())?;
     let merged = add_up(given, choice, &options, output, global);
     merged.map(|merged| given.merged(merged)).map_err(|error| given.error(error))
 }
@@ -158,8 +154,8 @@ fn add_up(
     let mut shards = Vec::new();
     let looked = jobs::run(files.len(), global.threads(), |number| {
         let mut bad = Vec::new();
-        let path = files.get(number).map(|(path, _)| *path).unwrap_or(Path::new(""));
-        look(path, &mut bad).map(|shard| (shard, bad))
+        let shard = files.get(number).map(|(path, _)| look(path, &mut bad));
+        shard.transpose().map(|shard| (shard.flatten(), bad))
     });
     for (found, (_, weight)) in looked.into_iter().zip(&files) {
         let (shard, bad) = found?;
@@ -200,16 +196,13 @@ fn add_up(
 /// Where it cannot be read.
 pub fn read_sum(place: &Path) -> anyhow::Result<Counts> {
     match artefact::read(place, std::fs::File::open(place)?) {
-        Err(error) if error.to_string().contains(TOO_MANY) => bail!(
+        Err(counts::Error::Malformed { expected, .. }) if expected == artefact::NARROW => bail!(
             "a count of the shards together is 2^64 or more, which no recording has; leave out the \
              shard that has it, or give it a small --weight"
         ),
         read => Ok(read?),
     }
 }
-
-/// What is expected of counts that are too large to be read.
-const TOO_MANY: &str = "counts below 2^64";
 
 /// Part of a result says nothing about a service.
 ///
@@ -250,12 +243,7 @@ fn check(shards: &mut Vec<(Shard, Weight)>, rejected: &mut Vec<Aside>) -> Result
     Ok(())
 }
 
-fn options(
-    args: &Choice,
-    partition: Option<Partition>,
-    unsaid: Mixing,
-    threads: usize,
-) -> anyhow::Result<Options> {
+fn options(args: &Choice, wanted: Wanted, threads: usize) -> anyhow::Result<Options> {
     let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs());
     let now = match args.now {
         Some(now) => now,
@@ -270,15 +258,15 @@ fn options(
         now,
         max_per_host: args.max_per_host.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         host_class: args.host_class.clone(),
-        partition: partition.filter(|partition| partition.of > 1),
+        partition: wanted.partition.filter(|partition| partition.of > 1),
         mixing: match (args.executions, args.raw) {
             (true, _) => Mixing::Executions,
             (_, true) => Mixing::Raw,
-            _ => unsaid,
+            _ => wanted.unsaid,
         },
         by_source: args.source_weight.iter().cloned().collect(),
         memory: args.memory << 20,
-        keep: None,
+        keep: wanted.keep,
         threads,
     })
 }

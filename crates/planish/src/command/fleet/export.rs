@@ -81,7 +81,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let unsaid = Mixing::default();
     let remote = &args.choice.remote;
     let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
-    let merged = choose::merge(&given, &args.choice, None, unsaid, &place, global)?;
+    let merged = choose::merge(&given, &args.choice, unsaid, &place, global)?;
     let about = about(&Shard::open(&place)?.description);
     let mut counts = artefact::read(&place, File::open(&place)?)?;
     keep(&mut counts, &asked_for)?;

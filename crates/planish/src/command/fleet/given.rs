@@ -6,6 +6,7 @@ use crate::cli::Global;
 use crate::progress;
 use anyhow::{Context as _, anyhow, bail};
 use beside::scratch::Scratch;
+use fleet::Recording;
 use fleet::inputs::{self, ENDING};
 use report::fleet::{Aside, MergedFleet};
 use std::collections::BTreeSet;
@@ -94,13 +95,13 @@ impl Given {
         Given { inputs, files: files.into_iter().zip(0..).collect(), ..Given::default() }
     }
 
-    /// Those shards that were merged and have branch stacks, if there are any; otherwise all that were
-    /// merged. A stack and a sample of a clock say different things, so that whether there are enough
-    /// of them is told of one kind alone.
+    /// The shards that were merged, with the first recording of each; where they are of several
+    /// sources, those with branch stacks, if there are any. A stack and a sample of a clock say
+    /// different things, so that whether there are enough of them is told of one kind alone.
     ///
     /// # Errors
     /// Where one cannot be looked at any more.
-    pub fn of_one_kind(&self, merged: &MergedFleet) -> anyhow::Result<Given> {
+    pub fn judged(&self, merged: &MergedFleet) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
         let bad: BTreeSet<&PathBuf> = merged.rejected.iter().map(|one| &one.path).collect();
         let (mut all, mut stacks) = (Vec::new(), Vec::new());
         for (path, _) in &self.files {
@@ -108,12 +109,16 @@ impl Given {
                 continue;
             }
             let Some(shard) = super::look(path, &mut Vec::new())? else { continue };
-            if shard.about.ledger.branches.entered > 0 {
-                stacks.push(path.clone());
-            }
-            all.push(path.clone());
+            let has_stacks = shard.about.ledger.branches.entered > 0;
+            let Some(first) = shard.description.recordings.into_iter().next() else { continue };
+            let list = if has_stacks { &mut stacks } else { &mut all };
+            list.push((path.clone(), first));
         }
-        Ok(Given::of(if stacks.is_empty() { all } else { stacks }))
+        if merged.sources.len() > 1 && !stacks.is_empty() {
+            return Ok(stacks);
+        }
+        all.append(&mut stacks);
+        Ok(all)
     }
 
     fn fetch(

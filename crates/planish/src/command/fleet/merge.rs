@@ -1,13 +1,12 @@
 //! `planish fleet merge`: many counts files to one, each recording once.
 
-use super::choose::{self, Choice};
+use super::choose::{self, Choice, Wanted};
 use super::given::Given;
 use super::remote::written;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::output::print_json;
 use anyhow::bail;
 use fleet::Partition;
-use fleet::law::Mixing;
 use fleet::recording::MOST_PARTS;
 use report::fleet::MergedFleet;
 use std::path::{Path, PathBuf};
@@ -54,8 +53,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let remote = &args.choice.remote;
     let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
     let merged = written(&args.output, remote.retry, |place| {
-        let (choice, unsaid, keep) = (&args.choice, Mixing::Refused, args.keep.clone());
-        choose::merge_keeping(&given, choice, args.partition, unsaid, keep, place, global)
+        let (partition, keep) = (args.partition, args.keep.clone());
+        let wanted = Wanted { partition, keep, ..Wanted::default() };
+        choose::merge(&given, &args.choice, wanted, place, global)
     })?;
     tell(args, &merged, global)
 }

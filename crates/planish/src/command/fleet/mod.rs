@@ -12,6 +12,7 @@ mod merge;
 mod profile;
 mod programs;
 mod remote;
+mod service;
 mod shard;
 mod show;
 mod simulate;

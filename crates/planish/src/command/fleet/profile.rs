@@ -5,14 +5,15 @@ use super::builds::{Newest, carried, profile_of};
 use super::choose::{self, Choice};
 use super::given::Given;
 use super::remote::written;
+use super::service::{Service, ServiceArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::profile::{ProfileFormat, Storage, print_evidence};
 use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
-use counts::ImageCounts;
+
 use counts::evidence::Evidence;
 use fleet::law::Mixing;
-use image::Image;
+
 use image::debug::DebugInfo;
 use profile::operations::{self, MergeReport};
 use profile::recorded::Recorded;
@@ -23,20 +24,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `planish fleet profile`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
-    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
-    #[arg(required = true, value_name = "INPUT")]
-    pub inputs: Vec<PathBuf>,
-    /// The build that the profile is for, with debug information
-    #[arg(long = "for", value_name = "BINARY")]
-    pub binary: PathBuf,
-    /// The file name under which hosts run the service [default: that of BINARY]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Look in this directory for the programs of other builds (.build-id/xx/yyyy, or by file name)
-    /// and their debug files, or in this bucket (s3://BUCKET/KEY, gs://BUCKET/KEY); repeatable
-    #[arg(long, value_name = "DIR")]
-    pub binaries: Vec<PathBuf>,
+    #[command(flatten)]
+    pub service: ServiceArgs,
     /// Fetch programs and debug files that are nowhere else from debuginfod servers (URL or, without
     /// it, those that DEBUGINFOD_URLS lists), and keep them in debuginfod's cache
     #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -68,7 +57,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if (args.storage.md5 || args.storage.compress) && args.emit != ProfileFormat::Extbinary {
         bail!("--md5 and --compress are for --emit extbinary; the other formats have neither");
     }
-    let read = args.profile.iter().chain([&args.binary]).map(PathBuf::as_path);
+    let read = args.profile.iter().chain([&args.service.binary]).map(PathBuf::as_path);
     output::refuse_inputs([args.output.as_path()], read)?;
     let retry = args.choice.remote.retry;
     written(&args.output, retry, |place| make(args, place, global))
@@ -77,38 +66,28 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 /// Makes the profile at `output`, which becomes that of the user.
 fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
     let (asked, remote) = (args.debuginfod.as_deref(), &args.choice.remote);
-    let store = AtHand::new(&args.binaries, asked, remote, global.quiet)?;
-    let image = Image::open(&args.binary)?;
-    store.find_debug_file(&image);
-    let recorded = Recorded::find(image, store.search())?;
-    let newest = Newest::new(&recorded, global.threads(), args.emit.has_probes());
-    let name = match (&args.name, args.binary.file_name()) {
-        (Some(name), _) => name.clone(),
-        (None, Some(name)) => name.to_string_lossy().into_owned(),
-        (None, None) => bail!("{}: expected a file", args.binary.display()),
-    };
+    let service = Service::open(&args.service, asked, remote, global.quiet)?;
+    let Service { name, store, recorded } = &service;
+    let newest = Newest::new(recorded, global.threads(), args.emit.has_probes());
     let folder = tempfile::tempdir().context("a directory for the sum of the shards")?;
     let place = folder.path().join("sum.counts");
-    let given = Given::take(&args.inputs, Some(&args.output), remote, global)?;
+    let given = Given::take(&args.service.inputs, Some(&args.output), remote, global)?;
     let unsaid = Mixing::WhereNeeded;
-    let merged = choose::merge(&given, &args.choice, None, unsaid, &place, global)?;
+    let merged = choose::merge(&given, &args.choice, unsaid, &place, global)?;
     choose::refuse_part(&merged)?;
     let counts = choose::read_sum(&place)?;
     // Weighed counts say nothing about the number of samples, and those of several kinds together
     // neither.
     let unweighed = if merged.weighed || merged.sources.len() > 1 {
         let place = folder.path().join("unweighed.counts");
-        let judged = given.of_one_kind(&merged)?;
-        choose::merge(&judged, &args.choice.unweighed(), None, Mixing::Raw, &place, global)?;
+        let judged = given.judged(&merged)?;
+        let judged = Given::of(judged.into_iter().map(|(path, _)| path).collect());
+        choose::merge(&judged, &args.choice.unweighed(), Mixing::Raw, &place, global)?;
         Some(choose::read_sum(&place)?)
     } else {
         None
     };
-    let is_named = |counts: &&ImageCounts| {
-        let file = Path::new(&counts.path).file_name();
-        newest.is(counts) || file.is_some_and(|file| *file == *name)
-    };
-    let of_service: Vec<&ImageCounts> = counts.images.iter().filter(is_named).collect();
+    let of_service = service.builds(&counts, &newest);
     if of_service.is_empty() {
         let others: Vec<&str> = counts.images.iter().take(5).map(|image| &*image.path).collect();
         bail!(
@@ -119,13 +98,13 @@ fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
     let mut builds: Vec<Build> = Vec::new();
     let mut made: Vec<SampleProfile> = Vec::new();
     for counts in &of_service {
-        let (profile, build) = profile_of(counts, &newest, &store);
+        let (profile, build) = profile_of(counts, &newest, store);
         made.extend(profile);
         builds.push(build);
     }
     let mut added: Vec<Added> = Vec::new();
     for path in &args.profile {
-        let (profile, one) = added_profile(path, &newest, &store)?;
+        let (profile, one) = added_profile(path, &newest, store)?;
         made.push(profile);
         added.push(one);
     }
@@ -134,11 +113,12 @@ fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
         bail!("no build of {name} could be used: {why}");
     };
     let total = total(&profile);
-    write(args, output, &recorded, &store, profile, global)?;
+    write(args, output, recorded, store, profile, global)?;
     let samples = unweighed.as_ref().unwrap_or(&counts);
-    let own = samples.images.iter().filter(is_named).find(|counts| newest.is(counts));
+    let own = samples.images.iter().find(|counts| newest.is(counts));
     let evidence = own.map(|own| report::Evidence::from(&Evidence::of(own, &recorded.image)));
-    let told = FleetProfile { name, builds, added, total, output: args.output.clone() };
+    let told =
+        FleetProfile { name: name.clone(), builds, added, total, output: args.output.clone() };
     if args.format == Format::Json {
         print_json(&told.json(&merged, evidence.as_ref()))?;
     }

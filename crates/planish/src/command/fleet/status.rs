@@ -1,22 +1,20 @@
 //! `planish fleet status`: what each build and class of hosts gave, and whether there are enough recordings
 //! for a profile.
 
-use super::at_hand::AtHand;
 use super::builds::Newest;
 use super::choose::{self, Choice};
+use super::duration;
 use super::given::Given;
-use super::{duration, look};
+use super::service::{Service, ServiceArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::percent::percent_of_all;
 use crate::output::{self, print_json};
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use counts::density::{BOLT_LEAST, density};
 use counts::evidence::{Evidence, LEAST_OVERLAP};
 use counts::{Counts, ImageCounts};
 use fleet::law::Mixing;
-use fleet::{Recording, stability};
-use image::Image;
-use profile::recorded::Recorded;
+use fleet::{Error, Recording, stability};
 use report::fleet::MergedFleet;
 use report::fleet_status::{FleetStatus, Share, Stable};
 use std::collections::BTreeMap;
@@ -29,20 +27,8 @@ const MOST_CLASSES: usize = 32;
 /// Arguments of `planish fleet status`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Counts files, directories with files *.counts in or below them, patterns with * and ?; or
-    /// any of these in a store, as s3://BUCKET/KEY or gs://BUCKET/KEY
-    #[arg(required = true, value_name = "INPUT")]
-    pub inputs: Vec<PathBuf>,
-    /// The build that a profile is to be made for
-    #[arg(long = "for", value_name = "BINARY")]
-    pub binary: PathBuf,
-    /// The file name under which hosts run the service [default: that of BINARY]
-    #[arg(long, value_name = "NAME")]
-    pub name: Option<String>,
-    /// Look in this directory for the programs of other builds, or in this bucket (s3://BUCKET/KEY,
-    /// gs://BUCKET/KEY); repeatable
-    #[arg(long, value_name = "DIR")]
-    pub binaries: Vec<PathBuf>,
+    #[command(flatten)]
+    pub service: ServiceArgs,
     /// The taken branches that a layout may be expected to lose because there are not more samples,
     /// in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent_of_all)]
@@ -70,7 +56,7 @@ pub struct Args {
 /// Runs the tool.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if let Some(page) = &args.page {
-        output::refuse_inputs([page.as_path()], [args.binary.as_path()])?;
+        output::refuse_inputs([page.as_path()], [args.service.binary.as_path()])?;
     }
     let begun = Instant::now();
     let status = loop {
@@ -105,127 +91,36 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     })
 }
 
-/// Merges files, and reads the result.
-fn sum(
-    given: &Given,
-    choice: &Choice,
-    folder: &Path,
-    global: &Global,
-) -> anyhow::Result<(MergedFleet, Counts)> {
-    let place = folder.join("sum.counts");
-    let merged = choose::merge(given, choice, None, Mixing::Raw, &place, global)?;
-    choose::refuse_part(&merged)?;
-    Ok((merged, choose::read_sum(&place)?))
-}
-
+/// Looks once.
 fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     let remote = &args.choice.remote;
-    let store = AtHand::new(&args.binaries, None, remote, global.quiet)?;
-    let image = Image::open(&args.binary)?;
-    store.find_debug_file(&image);
-    let recorded = Recorded::find(image, store.search())?;
-    let newest = Newest::new(&recorded, global.threads(), false);
-    let name = match (&args.name, args.binary.file_name()) {
-        (Some(name), _) => name.clone(),
-        (None, Some(name)) => name.to_string_lossy().into_owned(),
-        (None, None) => bail!("{}: expected a file", args.binary.display()),
-    };
+    let service = Service::open(&args.service, None, remote, global.quiet)?;
+    let newest = Newest::new(&service.recorded, global.threads(), false);
     let folder = tempfile::tempdir().context("a directory for sums of the shards")?;
+    let given = Given::take(&args.service.inputs, args.page.as_deref(), remote, global)?;
     // How many samples there are is told by counts without weights.
-    let choice = args.choice.unweighed();
-    let given = Given::take(&args.inputs, args.page.as_deref(), remote, global)?;
-    let (merged, mut counts) = sum(&given, &choice, folder.path(), global)?;
-    // Stacks and samples of clocks are not compared.
-    let given = if merged.sources.len() > 1 {
-        let judged = given.of_one_kind(&merged)?;
-        counts = sum(&judged, &choice, folder.path(), &quiet(global))?.1;
-        judged
-    } else {
-        given
-    };
-    let is_service = |counts: &&ImageCounts| {
-        let file = Path::new(&counts.path).file_name();
-        newest.is(counts) || file.is_some_and(|file| *file == *name)
-    };
-    let own = |counts: &Counts| counts.images.iter().find(|one| newest.is(one)).cloned();
-    let all = own(&counts);
-    let services: Vec<&ImageCounts> = counts.images.iter().filter(is_service).collect();
-    let whole: f64 = services.iter().map(|one| counted(one)).sum();
-    let percent = |part: f64| if whole > 0.0 { 100.0 * part / whole } else { 0.0 };
-    let builds = services.iter().map(|one| {
-        let id = one.build_id.map_or_else(String::new, |id| id.to_string());
-        let note = if newest.is(one) {
-            "the newest build"
-        } else if one.build_id.as_ref().is_some_and(|id| store.find(id, &one.path).is_ok()) {
-            "older; its program is at hand"
-        } else {
-            "older; its program is not at hand (--binaries), so that its counts are lost"
-        };
-        let name = if id.is_empty() { one.path.clone() } else { id };
-        let note = note.to_owned();
-        Share {
-            name,
-            recordings: None,
-            percent: percent(counted(one)),
-            overlap_percent: None,
-            note,
-        }
-    });
-    let mut builds: Vec<Share> = builds.collect();
-    builds.sort_by(|one, other| other.percent.total_cmp(&one.percent));
-    let shards = shards(&given)?;
-    let mut classes = Vec::new();
-    for (class, number) in
-        merged.classes.iter().filter(|(class, _)| !class.is_empty()).take(MOST_CLASSES)
-    {
-        if args.choice.host_class.as_ref().is_some_and(|asked| asked != class) {
-            continue;
-        }
-        // A class may have none of the kind of samples that the others have.
-        let own_choice = choice.unweighed_of(class);
-        let counts = sum(&given, &own_choice, folder.path(), &quiet(global));
-        let counts = counts.map(|(_, counts)| counts).unwrap_or_default();
-        let part = counts.images.iter().filter(is_service).map(counted).sum();
-        let both = own(&counts).zip(all.as_ref());
-        let overlap = both.and_then(|(own, all)| stability::overlap(&own, all));
-        classes.push(Share {
-            name: class.clone(),
-            recordings: Some(*number),
-            percent: percent(part),
-            overlap_percent: overlap.map(|overlap| 100.0 * overlap),
-            note: String::new(),
-        });
+    let mut sums =
+        Sums { choice: args.choice.unweighed(), folder: folder.path(), global: global.clone() };
+    let (merged, mut counts) = sums.of(&given)?;
+    // The first merge has shown its progress and given its notes.
+    sums.global.quiet = true;
+    let judged = given.judged(&merged)?;
+    if merged.sources.len() > 1 {
+        counts = sums.of_files(&judged)?.unwrap_or_default();
     }
-    let mut groups = Vec::new();
-    for paths in groups_of(&shards).into_values() {
-        // A group may have none that the options take.
-        if let Ok((_, counts)) = sum(&Given::of(paths), &choice, folder.path(), &quiet(global)) {
-            groups.extend(own(&counts));
-        }
-    }
-    let stable = stability::stability(&groups).map(|found| Stable {
-        overlap_percent: 100.0 * found.overlap,
-        interval_percent: [100.0 * found.low, 100.0 * found.high],
-        expected_percent: 100.0 * found.expected(),
-    });
-    let sources = merged.sources.iter().map(|(source, number)| Share {
-        name: source.clone(),
-        recordings: Some(*number),
-        percent: 100.0 * *number as f64 / merged.recordings.max(1) as f64,
-        overlap_percent: None,
-        note: "share of the recordings".to_owned(),
-    });
-    let sources = sources.collect();
+    let own = counts.images.iter().find(|one| newest.is(one));
+    let whole = total(&service.builds(&counts, &newest));
     Ok(FleetStatus {
-        name,
-        builds,
-        classes,
-        sources,
-        evidence: all
+        name: service.name.clone(),
+        builds: builds(&service, &newest, &counts),
+        classes: classes(&service, &newest, &sums, &judged, (own, whole))?,
+        sources: sources(&merged),
+        evidence: own
+            .map(|own| Evidence::of(own, &service.recorded.image))
             .as_ref()
-            .map(|all| report::Evidence::from(&Evidence::of(all, &recorded.image))),
-        density: all.as_ref().and_then(|all| density(all, &recorded.image)),
-        stability: stable,
+            .map(Into::into),
+        density: own.and_then(|own| density(own, &service.recorded.image)),
+        stability: stable(&newest, &sums, &judged)?,
         most_loss_percent: args.loss,
         least_overlap_percent: 100.0 * LEAST_OVERLAP,
         least_density: BOLT_LEAST,
@@ -233,35 +128,137 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     })
 }
 
-/// Without progress and without notes, which the first merge has given.
-fn quiet(global: &Global) -> Global {
-    let mut quiet = global.clone();
-    quiet.quiet = true;
-    quiet
+/// How shards are added up to be looked at.
+struct Sums<'s> {
+    choice: Choice,
+    folder: &'s Path,
+    global: Global,
 }
 
-fn counted(counts: &ImageCounts) -> f64 {
-    let sum = if counts.has_branches() { counts.branch_total() } else { counts.sample_total() };
-    sum as f64
-}
+/// A shard and its first recording.
+type Judged = (PathBuf, Recording);
 
-/// The files of shards, with their first recordings.
-fn shards(given: &Given) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
-    let mut found = Vec::new();
-    for (path, _) in &given.files {
-        // What is rejected was told of.
-        let shard = look(path, &mut Vec::new())?;
-        let first = shard.and_then(|shard| shard.description.recordings.into_iter().next());
-        found.extend(first.map(|first| (path.clone(), first)));
+impl Sums<'_> {
+    fn of(&self, given: &Given) -> anyhow::Result<(MergedFleet, Counts)> {
+        let place = self.folder.join("sum.counts");
+        let merged = choose::merge(given, &self.choice, Mixing::Raw, &place, &self.global)?;
+        choose::refuse_part(&merged)?;
+        Ok((merged, choose::read_sum(&place)?))
     }
-    Ok(found)
+
+    /// The sum of some shards; none where the options take none of them.
+    fn of_files(&self, files: &[Judged]) -> anyhow::Result<Option<Counts>> {
+        let given = Given::of(files.iter().map(|(path, _)| path.clone()).collect());
+        match self.of(&given) {
+            Ok((_, counts)) => Ok(Some(counts)),
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Nothing { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
-/// The files by the group of their recording.
-fn groups_of(shards: &[(PathBuf, Recording)]) -> BTreeMap<usize, Vec<PathBuf>> {
-    let mut groups: BTreeMap<usize, Vec<PathBuf>> = BTreeMap::new();
-    for (path, recording) in shards {
-        groups.entry(stability::group_of(&recording.id)).or_default().push(path.clone());
+/// Shards by what their first recording says.
+fn grouped<K: Ord>(judged: &[Judged], of: impl Fn(&Recording) -> K) -> BTreeMap<K, Vec<Judged>> {
+    let mut groups: BTreeMap<K, Vec<Judged>> = BTreeMap::new();
+    for one in judged {
+        groups.entry(of(&one.1)).or_default().push(one.clone());
     }
     groups
+}
+
+fn total(counts: &[&ImageCounts]) -> f64 {
+    let one = |counts: &&ImageCounts| match counts.has_branches() {
+        true => counts.branch_total(),
+        false => counts.sample_total(),
+    };
+    counts.iter().map(one).sum::<u128>() as f64
+}
+
+fn percent(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+/// What each build gave.
+fn builds(service: &Service, newest: &Newest<'_>, counts: &Counts) -> Vec<Share> {
+    let all = service.builds(counts, newest);
+    let whole = total(&all);
+    let share = |one: &&ImageCounts| {
+        let id = one.build_id.map_or_else(String::new, |id| id.to_string());
+        let at_hand = || one.build_id.is_some_and(|id| service.store.find(&id, &one.path).is_ok());
+        let note = if newest.is(one) {
+            "the newest build"
+        } else if at_hand() {
+            "older; its program is at hand"
+        } else {
+            "older; its program is not at hand (--binaries), so that its counts are lost"
+        };
+        Share {
+            name: if id.is_empty() { one.path.clone() } else { id },
+            recordings: None,
+            percent: percent(total(&[one]), whole),
+            overlap_percent: None,
+            note: note.to_owned(),
+        }
+    };
+    let mut shares: Vec<Share> = all.iter().map(share).collect();
+    shares.sort_by(|one, other| other.percent.total_cmp(&one.percent));
+    shares
+}
+
+/// What each class of hosts gave, and how far it agrees with the sum of the newest build, which is given
+/// with the sum of all builds.
+fn classes(
+    service: &Service,
+    newest: &Newest<'_>,
+    sums: &Sums<'_>,
+    judged: &[Judged],
+    (all, whole): (Option<&ImageCounts>, f64),
+) -> anyhow::Result<Vec<Share>> {
+    let mut shares = Vec::new();
+    let groups = grouped(judged, |one| one.host_class.clone());
+    for (class, files) in
+        groups.into_iter().filter(|(class, _)| !class.is_empty()).take(MOST_CLASSES)
+    {
+        let Some(counts) = sums.of_files(&files)? else { continue };
+        let own = counts.images.iter().find(|one| newest.is(one)).zip(all);
+        let overlap = own.and_then(|(own, all)| stability::overlap(own, all));
+        shares.push(Share {
+            name: class,
+            recordings: Some(files.len() as u64),
+            percent: percent(total(&service.builds(&counts, newest)), whole),
+            overlap_percent: overlap.map(|overlap| 100.0 * overlap),
+            note: String::new(),
+        });
+    }
+    Ok(shares)
+}
+
+/// How many recordings are of each source.
+fn sources(merged: &MergedFleet) -> Vec<Share> {
+    let share = |(source, number): (&String, &u64)| Share {
+        name: source.clone(),
+        recordings: Some(*number),
+        percent: percent(*number as f64, merged.recordings as f64),
+        overlap_percent: None,
+        note: "share of the recordings".to_owned(),
+    };
+    merged.sources.iter().map(share).collect()
+}
+
+/// How far halves of the recordings agree.
+fn stable(
+    newest: &Newest<'_>,
+    sums: &Sums<'_>,
+    judged: &[Judged],
+) -> anyhow::Result<Option<Stable>> {
+    let mut groups = Vec::new();
+    for files in grouped(judged, |one| stability::group_of(&one.id)).into_values() {
+        let counts = sums.of_files(&files)?.unwrap_or_default();
+        groups.extend(counts.images.into_iter().find(|one| newest.is(one)));
+    }
+    Ok(stability::stability(&groups).map(|found| Stable {
+        overlap_percent: 100.0 * found.overlap,
+        interval_percent: [100.0 * found.low, 100.0 * found.high],
+        expected_percent: 100.0 * found.expected(),
+    }))
 }

@@ -9,7 +9,7 @@ use crate::command::report::kernel_files::KernelPlaces;
 use crate::output;
 use address_spaces::{KernelPart, MappedFile};
 use anyhow::{Context as _, bail};
-use collector::{Asked, Host, Settings, Taken};
+use collector::{Asked, Host, Settings, Spool, Taken};
 use fleet::Recording;
 use image::Image;
 use record::live::{Rate, Target};
@@ -56,7 +56,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let cost = record::sample_cost(&request.target, &request.live);
     let settings = Settings {
-        spool: spool.clone(),
         window: own.window,
         every: own.every.max(own.window),
         budget: Some(own.cpu_budget),
@@ -65,7 +64,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         sample_cost: cost.unwrap_or(SAMPLE_COST),
     };
     // A command must not run for nothing.
-    collector::try_spool(spool).with_context(|| {
+    let taken = Spool::take(spool).with_context(|| {
         format!("{}: a spool is a directory that one collector alone writes to", spool.display())
     })?;
     let child = match args.command.split_first() {
@@ -90,7 +89,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             tell::lines(what, global.verbose).iter().for_each(|line| eprintln!("{line}"));
         }
     };
-    let collected = collector::run(&settings, &recorder, &mut told);
+    let collected = collector::run(taken, &settings, &recorder, &mut told);
     let ending = recorder.end();
     let summary = collected?;
     if args.format == Format::Json {
