@@ -4,13 +4,13 @@
 
 mod fleet_support;
 
-use counts::{Counts, artefact};
+use counts::Counts;
 use fleet_support::{done, fixture, read, run};
 use image::Image;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 /// What another program prints; none where it is not there.
 fn other(folder: &Path, program: &str, words: &[&str]) -> Option<String> {

@@ -81,6 +81,8 @@ impl Drop for Debuginfod {
 #[test]
 fn a_debuginfod_server_has_what_no_store_has() {
     let (place, [old, _]) = two_builds();
+    // Of two programs with one build ID, the server would give either.
+    std::fs::remove_file(place.at("old/whole")).unwrap();
     std::fs::rename(place.at("old"), place.at("served")).unwrap();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let mut server = Command::new("debuginfod");
