@@ -160,7 +160,7 @@ fn the_terminal_is_given_back_however_it_ends() {
             }
             key => terminal.keys(&[key]),
         }
-        terminal.until(|screen| screen.contains("before") && !screen.contains("all calls"));
+        terminal.prompt_below("before");
         // What is typed is seen again, and lines end where they should.
         let word = format!("after-{end}");
         terminal.command(&format!("echo {word}"));

@@ -114,7 +114,7 @@ fn the_terminal_shows_what_runs_and_is_given_back() {
         } else {
             assert!(Command::new("kill").args(["-s", end, &child]).status().unwrap().success());
         }
-        terminal.until(|screen| screen.contains("before") && !screen.contains("[calls]"));
+        terminal.prompt_below("before");
         let word = format!("after-{end}");
         terminal.command(&format!("echo {word}"));
         terminal.until(|screen| screen.lines().any(|line| line == word));

@@ -75,6 +75,12 @@ impl Terminal {
         self.until(|screen| screen.contains(text))
     }
 
+    /// The screen, once the shell waits for a command below what it showed before. What is typed sooner stands there twice, or
+    /// beside the prompt.
+    pub fn prompt_below(&self, text: &str) -> String {
+        self.until(|screen| screen.contains(text) && screen.trim_end().ends_with("\n$"))
+    }
+
     pub fn resize(&self, columns: u16, lines: u16) {
         let (columns, lines) = (columns.to_string(), lines.to_string());
         self.tmux(&["resize-window", "-x", &columns, "-y", &lines]);
