@@ -19,21 +19,17 @@
 //! `architecture` only where it is known of an image (version 5). Rows of the kinds `first-half-…` say what of the samples, branches (version 3) and ranges
 //! (version 4) is of the first half of the samples ([`crate::evidence`]). Sums over any number of files fit, whoever adds them:
 //! group by all columns but `count` and `mispredicted` and add these. The key-value metadata carry
-//! `planish.counts.version` and `planish.ledger` (JSON). Rows are sorted, so equal counts give
-//! equal bytes. [`read`] takes a whole file, [`rows::Rows`] some rows after the others.
+//! `planish.counts.version` and `planish.ledger` (JSON). Each page has its CRC-32, and so have the key-value metadata
+//! (`planish.metadata.crc32`). Rows are sorted, so equal counts give equal bytes. [`read`] takes a whole file, [`rows::Rows`] some rows after the others.
 
 use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::model::{Branch, Counts, FallThrough, ImageCounts, SampleCount};
-use bytes::Bytes;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{
-    ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, Int64Type,
-};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 use row::Kind;
 use std::io::Write;
@@ -41,8 +37,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 mod bounds;
+mod checked;
 mod chunk;
 mod columns;
+mod group;
 mod headers;
 mod hybrid;
 mod open;
@@ -51,6 +49,7 @@ mod pages;
 mod read;
 pub mod row;
 pub mod rows;
+mod words;
 pub mod writer;
 
 pub use open::{About, about};
@@ -140,6 +139,9 @@ impl Form {
             KeyValue::new(LEDGER_KEY.into(), ledger),
         ];
         pairs.extend(more.into_iter().map(|(key, value)| KeyValue::new(key, value)));
+        let said = pairs.iter().map(|pair| (&*pair.key, pair.value.as_deref().unwrap_or_default()));
+        let checksum = words::checksum(said);
+        pairs.push(KeyValue::new(words::KEY.into(), checksum));
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
             .set_created_by("planish".into())
@@ -186,10 +188,8 @@ pub fn write_with(
     for image in &counts.images {
         let id = image.build_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let rows: Vec<Row<'_>> = rows_of(image, &id).collect();
-        for group in rows.chunks(GROUP_ROWS) {
-            let mut to = writer.next_row_group().map_err(fault)?;
-            write_group(&mut to, group).map_err(fault)?;
-            to.close().map_err(fault)?;
+        for rows in rows.chunks(GROUP_ROWS) {
+            group::write(&mut writer, rows).map_err(fault)?;
         }
     }
     writer.close().map_err(fault)?;
@@ -228,62 +228,4 @@ fn rows_of<'a>(image: &'a ImageCounts, build_id: &'a str) -> impl Iterator<Item 
     });
     let halves = half_samples.chain(half_branches).chain(half_ranges);
     ranges.chain(samples).chain(branches).chain(paths).chain(halves)
-}
-
-/// A column of texts; neighbours that are equal share their bytes.
-fn texts<'r>(rows: &'r [Row<'r>], cell: impl Fn(&Row<'r>) -> &'r str) -> Vec<ByteArray> {
-    let mut last = ("", ByteArray::from(""));
-    let shared = |row: &Row<'r>| {
-        let text = cell(row);
-        if text != last.0 {
-            last = (text, ByteArray::from(text));
-        }
-        last.1.clone()
-    };
-    rows.iter().map(shared).collect()
-}
-
-fn write_group<W: Write + Send>(
-    to: &mut SerializedRowGroupWriter<'_, W>,
-    rows: &[Row<'_>],
-) -> Result<(), ParquetError> {
-    let sum = |f: &dyn Fn(&Row<'_>) -> u128| {
-        let bytes: Bytes = rows.iter().flat_map(|row| f(row).to_be_bytes()).collect();
-        let cell = |at| bytes.slice(at..at + size_of::<u128>());
-        let cells = (0..bytes.len()).step_by(size_of::<u128>()).map(cell);
-        cells.map(|cell| FixedLenByteArray::from(ByteArray::from(cell))).collect::<Vec<_>>()
-    };
-    let mut column = 0;
-    while let Some(mut writer) = to.next_column()? {
-        match column {
-            0..=2 | 9 => {
-                let values = texts(rows, |r| match column {
-                    0 => r.build_id,
-                    1 => r.path,
-                    2 => r.kind.name(),
-                    _ => r.architecture,
-                });
-                writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
-            }
-            3 | 4 | 7 | 8 => {
-                let cell = |r: &Row<'_>| match column {
-                    3 => r.first,
-                    4 => r.second,
-                    7 => r.before,
-                    _ => r.after,
-                };
-                let cells: Vec<Option<u64>> = rows.iter().map(cell).collect();
-                let levels: Vec<i16> = cells.iter().map(|c| i16::from(c.is_some())).collect();
-                let values: Vec<i64> = cells.iter().flatten().map(|&v| v as i64).collect();
-                writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
-            }
-            _ => {
-                let values = sum(&|r| if column == 5 { r.count } else { r.mispredicted });
-                writer.typed::<FixedLenByteArrayType>().write_batch(&values, None, None)?;
-            }
-        }
-        writer.close()?;
-        column += 1;
-    }
-    Ok(())
 }

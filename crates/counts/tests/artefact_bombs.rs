@@ -208,9 +208,9 @@ fn a_dictionary_that_states_billions_of_values_takes_no_memory() {
     let mut bytes = Vec::new();
     let counts = Counts { images: vec![image], ..Counts::default() };
     artefact::write(Path::new("memory"), &counts, &mut bytes).unwrap();
-    // The first page is a dictionary. Its header is a Thrift structure: field 7 (4c) says how many
+    // The first page is a dictionary. Its header is a Thrift structure: field 7 (3c) says how many
     // values, first (15), as a varint of twice the number.
-    let at = bytes.windows(3).position(|window| window == [0x4c, 0x15, 2]).unwrap() + 2;
+    let at = bytes.windows(3).position(|window| window == [0x3c, 0x15, 2]).unwrap() + 2;
     assert!(at < 32, "the first header");
     bytes.splice(at..=at, [0xfe, 0xff, 0xff, 0xff, 0x0f]);
     refused(&bytes, &["a dictionary within", "one of 2147483647 values"]);

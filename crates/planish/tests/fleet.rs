@@ -6,7 +6,7 @@ mod fleet_support;
 
 use counts::{Counts, artefact};
 use fleet::Recording;
-use fleet_support::{done, fixture, read, run};
+use fleet_support::{dealt_out, done, fixture, read, run};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -273,6 +273,32 @@ fn the_profile_of_many_hosts_is_that_of_one_recording_with_all_their_samples() {
     std::fs::write(here.join("spool/cut.counts"), "PAR1").unwrap();
     let (_, said) = done(here, "fleet profile spool --for @binary -o again.afdo", 1);
     assert!(said.contains("rejected") && read("again.afdo") == read("one.afdo"), "{said}");
+}
+
+#[test]
+fn a_hundred_hosts_with_a_sample_in_a_hundred_each_give_the_profile_of_the_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let recording = fixture("test.lbr");
+    let mut files = String::new();
+    for (host, part) in dealt_out(&std::fs::read(&recording).unwrap(), 100).iter().enumerate() {
+        std::fs::write(here.join(format!("{host}.data")), part).unwrap();
+        files += &format!(" {host}.data");
+    }
+    done(here, &format!("fleet shard{files} --binary @binary --into spool"), 0);
+    done(here, "fleet merge spool -o all.counts", 0);
+    done(here, &format!("aggregate {recording} --binary @binary -o one.counts"), 0);
+    let (one, all) = (read(&here.join("one.counts")), read(&here.join("all.counts")));
+    assert!(one.images.len() == 1 && all.images.len() == 1);
+    assert_eq!(all.images[0].branches, one.images[0].branches);
+    assert_eq!(all.images[0].fall_throughs, one.images[0].fall_throughs);
+    assert_eq!(all.images[0].samples, one.images[0].samples);
+    done(here, &format!("profile {recording} --binary @binary -o one.afdo"), 0);
+    let (told, _) = done(here, "fleet profile spool --for @binary -o fleet.afdo --format json", 0);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["merged"]["recordings"], 100);
+    let bytes = |name: &str| std::fs::read(here.join(name)).unwrap();
+    assert_eq!(bytes("fleet.afdo"), bytes("one.afdo"));
 }
 
 #[test]

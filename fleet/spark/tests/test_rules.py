@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import made
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import Planish
 
-from planish_spark import ledger, local, plan, sources, times, weight
+from planish_spark import ledger, local, plan, sources, times, weight, words
 from planish_spark.choice import Choice, Given
 from planish_spark.command import _parser
 from planish_spark.errors import BadShard, FleetError
@@ -293,6 +294,36 @@ def test_ledgers_are_read_and_added_as_by_planish(planish: Planish, tmp_path: Pa
         planish.run("fleet", "show", file, code=2)
         with pytest.raises(BadShard, match="a ledger in JSON"):
             look(str(file), file.read_bytes())
+
+
+def test_flipped_bits_are_found_as_by_planish(planish: Planish, tmp_path: Path) -> None:
+    good = made.shard(tmp_path / "good", made.program(3, 200, "ab12", "/usr/bin/x"), recordings=[made.recording("r")])
+    whole = planish.merged(tmp_path / "whole", good)
+    shard = look("whole", whole)
+    assert shard.fault is None
+    file = tmp_path / "bad"
+    metadata = pq.read_metadata(tmp_path / "whole").row_group(0)
+    for number in range(metadata.num_columns):
+        column = metadata.column(number)
+        start = column.data_page_offset if column.dictionary_page_offset is None else column.dictionary_page_offset
+        data = bytearray(whole)
+        data[start + column.total_compressed_size - 1] ^= 4
+        file.write_bytes(data)
+        assert "damaged" in (look(str(file), bytes(data)).fault or "")
+        assert "damaged" in planish.run("fleet", "merge", file, "-o", tmp_path / "x", code=2).stderr
+    # In what is said of the recordings, and in its checksum.
+    for text in (b'"id":"r"', b'"halves":true', words.checksum(said(whole)).encode()):
+        data = bytearray(whole)
+        data[whole.index(text) + len(text) - 2] ^= 1
+        file.write_bytes(data)
+        with pytest.raises(BadShard):
+            look(str(file), bytes(data))
+        planish.run("fleet", "merge", file, "-o", tmp_path / "x", code=2)
+
+
+def said(data: bytes) -> dict[str, str]:
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata.metadata
+    return {key.decode(): value.decode() for key, value in metadata.items()}
 
 
 def test_files_that_unpack_to_too_much_are_refused(planish: Planish, tmp_path: Path) -> None:

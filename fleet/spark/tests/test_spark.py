@@ -66,6 +66,8 @@ def test_a_fleet_with_faults_gives_the_bytes_of_planish(
         assert not any(spe.values())
     for books in (own["ledger"], theirs["ledger"]):
         books.pop("paths", None)
+    # How it was done is not what was done.
+    assert own.pop("intermediate_files") == 0 < theirs.pop("intermediate_files")
     for key in ("duplicates", "left_out", "rejected"):
         ours, other = ({aside["path"]: aside["reason"] for aside in side.pop(key)} for side in (own, theirs))
         assert ours == other, key

@@ -14,7 +14,7 @@
 
 use super::chunk::Range;
 use super::page_header::{DICTIONARY_PAGE, MOST_OF_CHUNK, PageHeader};
-use super::{headers, malformed};
+use super::{MAGIC, headers, malformed};
 use crate::error::Error;
 use parquet::basic::Compression;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -33,6 +33,7 @@ const MOST_ELEMENTS: i64 = 64;
 const HEADER_BYTES: usize = 128;
 /// Length of the footer in bytes and the magic bytes again, at the end of the file.
 const END: u64 = 8;
+const CUT_OFF: &str = "others: a file that was cut off; copy it or aggregate again";
 
 /// Refuses a footer that asks for more than its bytes.
 ///
@@ -40,7 +41,7 @@ const END: u64 = 8;
 /// With the file, where its footer is none, or has more elements than a counts artefact.
 pub(super) fn check_footer(path: &Path, file: &File, size: u64) -> Result<(), Error> {
     let io = |source| Error::Io { path: path.to_owned(), source };
-    let mut end = [0; 4];
+    let mut end = [0; END as usize];
     let mut file = file;
     let at = size.checked_sub(END).ok_or_else(|| {
         malformed(
@@ -51,7 +52,12 @@ pub(super) fn check_footer(path: &Path, file: &File, size: u64) -> Result<(), Er
         )
     })?;
     file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(&mut end)).map_err(io)?;
-    let length = u64::from(u32::from_le_bytes(end));
+    let [a, b, c, d, magic @ ..] = end;
+    if magic != *MAGIC {
+        let expected = "the magic bytes of Parquet at its end";
+        return Err(malformed(path, &format!("offset {}", at + 4), expected, CUT_OFF));
+    }
+    let length = u64::from(u32::from_le_bytes([a, b, c, d]));
     let start = at.checked_sub(length).ok_or_else(|| {
         let (expected, found) =
             (format!("a footer of at most {at} bytes"), format!("one of {length} bytes"));

@@ -111,6 +111,7 @@ impl Chunk {
             self.packed.clear();
             self.packed.resize(narrow(packed)?, 0);
             self.file.read_exact(&mut self.packed).map_err(|error| error.to_string())?;
+            header.check_page(&self.packed)?;
             if let Some(page) = self.page(&header, narrow(unpacked)?, is_optional)? {
                 return Ok(Some(page));
             }

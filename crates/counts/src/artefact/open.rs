@@ -3,7 +3,7 @@
 
 use super::columns::Columns;
 use super::pages::Group;
-use super::{GROUP_ROWS, LEDGER_KEY, MAGIC, VERSION, VERSION_KEY, bounds, malformed};
+use super::{GROUP_ROWS, LEDGER_KEY, MAGIC, VERSION, VERSION_KEY, bounds, malformed, words};
 use crate::error::Error;
 use crate::ledger::Ledger;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
@@ -98,13 +98,28 @@ pub(super) fn open(path: &Path, file: File) -> Result<(About, Opened), Error> {
         let (path, found) = (path.to_owned(), stated.clone());
         return Err(Error::Version { path, found, expected: VERSION });
     };
+    if let Some(stated) = value(words::KEY) {
+        let found = words::checksum(pairs.iter().map(|(key, value)| (&**key, &**value)));
+        if found != *stated {
+            return Err(malformed(
+                path,
+                "metadata",
+                &format!(
+                    "those of the checksum {stated}; take {} away where you changed them",
+                    words::KEY
+                ),
+                &format!("others, of {found}: damaged"),
+            ));
+        }
+    }
     let ledger = value(LEDGER_KEY).map_or("", String::as_str);
     let ledger = serde_json::from_str::<Ledger>(ledger)
         .map_err(|_| malformed(path, LEDGER_KEY, "a ledger in JSON", "something else"))?;
     let rows = rows(path, size, &metadata)?;
     let held_bytes = bounds::check_pages(path, &file, size, &metadata)?;
     let columns = metadata.file_metadata().schema_descr().num_columns();
-    let more = pairs.into_iter().filter(|(key, _)| key != VERSION_KEY && key != LEDGER_KEY);
+    let known = [VERSION_KEY, LEDGER_KEY, words::KEY];
+    let more = pairs.into_iter().filter(|(key, _)| !known.contains(&&**key));
     let about = About {
         version,
         ledger,
@@ -134,6 +149,11 @@ fn rows(path: &Path, size: u64, metadata: &ParquetMetaData) -> Result<u64, Error
         let (expected, found) =
             (format!("at most {most} rows in a file of {size} bytes"), format!("{stated} rows"));
         return Err(malformed(path, "row groups", &expected, &found));
+    }
+    let whole = metadata.file_metadata().num_rows();
+    if u64::try_from(whole) != Ok(stated) {
+        let found = format!("{stated} rows in its row groups: damaged");
+        return Err(malformed(path, "footer", &format!("a file of {whole} rows"), &found));
     }
     Ok(stated)
 }

@@ -29,6 +29,8 @@ pub(super) struct PageHeader {
     pub(super) kind: Option<i32>,
     unpacked: Option<i32>,
     packed: Option<i32>,
+    /// CRC-32 of the page as it is in the file, without this header.
+    checksum: Option<i32>,
     /// Of the page's own header, whichever of the three kinds it is.
     pub(super) encoding: Option<i32>,
     /// Values of a page of data, absent ones among them.
@@ -53,6 +55,7 @@ impl PageHeader {
                 [1] => &mut header.kind,
                 [2] => &mut header.unpacked,
                 [3] => &mut header.packed,
+                [4] => &mut header.checksum,
                 // DataPageHeader, DictionaryPageHeader and DataPageHeaderV2, of which a page has
                 // one.
                 [5, 1] | [8, 1] => &mut header.count,
@@ -119,5 +122,16 @@ impl PageHeader {
             ));
         }
         Ok((packed, unpacked))
+    }
+
+    /// Refuses a page, as it is in the file, that is not the one that was written. Not all writers say what to check it by.
+    pub(super) fn check_page(&self, page: &[u8]) -> Result<(), String> {
+        let Some(stated) = self.checksum.map(i32::cast_unsigned) else { return Ok(()) };
+        match crc32fast::hash(page) {
+            found if found == stated => Ok(()),
+            found => Err(format!(
+                "a damaged page: its checksum is {found:08x}, and was {stated:08x} when it was written"
+            )),
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! number of rows, each written as soon as it is full.
 
 use super::row::{ImageKey, Row};
-use super::{Form, write_group};
+use super::{Form, group};
 use crate::error::Error;
 use crate::ledger::Ledger;
 use image::ImageAddr;
@@ -85,9 +85,7 @@ impl<W: Write + Send> Writer<W> {
             })
         });
         let rows: Vec<super::Row<'_>> = rows.collect();
-        let mut group = self.file.next_row_group()?;
-        write_group(&mut group, &rows)?;
-        group.close().map(drop)
+        group::write(&mut self.file, &rows)
     }
 
     /// Ends the file; the rows that it has.

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from planish_spark import ledger, pages, recording, rows, sources
+from planish_spark import ledger, pages, recording, rows, sources, words
 from planish_spark.errors import BadShard, malformed
 from planish_spark.ledger import Ledger
 from planish_spark.recording import Description, Recording
@@ -77,6 +77,7 @@ def look(path: str, data: bytes) -> Shard:
         metadata = file.metadata
         pairs = {key.decode(): value.decode() for key, value in (metadata.metadata or {}).items()}
         version = _version(path, pairs)
+        words.check(path, pairs)
         read = _ledger(path, pairs.get(LEDGER_KEY, ""))
         _check_rows(path, len(data), metadata)
         pages.check(path, memoryview(data), metadata)
@@ -99,6 +100,7 @@ def look(path: str, data: bytes) -> Shard:
     )
     try:
         _check_columns(path, metadata.schema)
+        pages.check_sums(path, memoryview(data), metadata)
         return _with(shard, largest=rows.check(path, file, description.architecture, sources.claimed(description, _entered(read))))
     except BadShard as bad:
         return _with(shard, fault=str(bad))
@@ -122,6 +124,9 @@ def _footer(path: str, data: bytes) -> int:
     end = len(data) - 8
     if end < 0:
         raise malformed(path, f"offset {len(data)}", "a Parquet footer", "the end of the file; aggregate again")
+    if data[end + 4 :] != _MAGIC:
+        found = "others: a file that was cut off; copy it or aggregate again"
+        raise malformed(path, f"offset {end + 4}", "the magic bytes of Parquet at its end", found)
     length = int.from_bytes(data[end : end + 4], "little")
     if length > end:
         raise malformed(path, f"offset {end}", f"a footer of at most {end} bytes", f"one of {length} bytes")

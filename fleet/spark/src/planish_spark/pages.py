@@ -8,7 +8,8 @@ in Thrift's compact protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,11 @@ _ENCODINGS = (0, 2, 3, 8)
 _CODECS = ("ZSTD", "UNCOMPRESSED")
 
 
+#: What numbers of a header are found by: the fields that they are in.
+_Numbers = dict[tuple[int, ...], int]
+_UNPACKED, _PACKED, _CHECKSUM = (2,), (3,), (4,)
+
+
 class _Broken(ValueError):
     """Bytes that are no page header."""
 
@@ -40,19 +46,37 @@ def check(path: str, data: memoryview, metadata: Any) -> None:
     Raises ``BadShard`` with the page's offset and what it states.
     """
     packed, unpacked = len(data), max(MOST_OF_FILE, len(data) * MOST_OF_BYTE)
+    for chunk in _chunks(path, data, metadata):
+        packed -= chunk.end - chunk.start
+        if packed < 0:
+            raise chunk.wrong(
+                chunk.start, "columns that share no bytes", f"more than {len(data)} bytes of columns"
+            )
+        unpacked -= chunk.walk(data, unpacked)
+
+
+def check_sums(path: str, data: memoryview, metadata: Any) -> None:
+    """Refuses a file of which a page is not the one that was written. Not all writers say what to check it by.
+
+    Raises ``BadShard`` with the page's offset. The file must have passed ``check``.
+    """
+    for chunk in _chunks(path, data, metadata):
+        for at, numbers, behind in chunk.headers(data):
+            if (stated := numbers.get(_CHECKSUM)) is None:
+                continue
+            stated &= 0xFFFFFFFF
+            found = zlib.crc32(data[behind : behind + numbers[_PACKED]])
+            if found != stated:
+                raise chunk.wrong(at, f"a page of the checksum {stated:08x}", f"one of {found:08x}: damaged")
+
+
+def _chunks(path: str, data: memoryview, metadata: Any) -> Iterator[_Chunk]:
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
         for number in range(row_group.num_columns):
-            column = row_group.column(number)
             # By its place, since the name that a file gives it may be no text.
             name = COLUMNS[number] if number < len(COLUMNS) else str(number + 1)
-            chunk = _Chunk.of(path, f"row group {group + 1}, column {name}", column, len(data))
-            packed -= chunk.end - chunk.start
-            if packed < 0:
-                raise chunk.wrong(
-                    chunk.start, "columns that share no bytes", f"more than {len(data)} bytes of columns"
-                )
-            unpacked -= chunk.walk(data, unpacked)
+            yield _Chunk.of(path, f"row group {group + 1}, column {name}", row_group.column(number), len(data))
 
 
 @dataclass(frozen=True)
@@ -83,24 +107,31 @@ class _Chunk:
 
     def walk(self, data: memoryview, budget: int) -> int:
         """The bytes that the pages unpack to."""
-        at, sum_ = self.start, 0
-        while at < self.end:
-            numbers: dict[tuple[int, ...], int] = {}
-            try:
-                behind = _struct(data[: self.end], at, (), numbers.setdefault)
-            except _Broken as error:
-                raise self.wrong(at, "the header of a page", str(error)) from None
-            packed, unpacked = numbers.get((3,), -1), numbers.get((2,), -1)
-            self._page(at, numbers, packed, unpacked, self.end - behind)
+        sum_ = 0
+        for at, numbers, _ in self.headers(data):
+            unpacked = numbers[_UNPACKED]
             most = min(MOST_OF_CHUNK, budget) - sum_
             if unpacked > most:
                 found = f"a page that states {unpacked} more: {_BOMB}"
                 raise self.wrong(at, f"at most {most} bytes more, unpacked", found)
             sum_ += unpacked
-            at = behind + packed
         return sum_
 
-    def _page(self, at: int, numbers: dict[tuple[int, ...], int], packed: int, unpacked: int, left: int) -> None:
+    def headers(self, data: memoryview) -> Iterator[tuple[int, _Numbers, int]]:
+        """Where each page's header begins, the numbers in it, and where the page itself begins."""
+        at = self.start
+        while at < self.end:
+            numbers: _Numbers = {}
+            try:
+                behind = _struct(data[: self.end], at, (), numbers.setdefault)
+            except _Broken as error:
+                raise self.wrong(at, "the header of a page", str(error)) from None
+            packed, unpacked = numbers.get(_PACKED, -1), numbers.get(_UNPACKED, -1)
+            self._page(at, numbers, packed, unpacked, self.end - behind)
+            yield at, numbers, behind
+            at = behind + packed
+
+    def _page(self, at: int, numbers: _Numbers, packed: int, unpacked: int, left: int) -> None:
         if packed < 0 or unpacked < 0:
             raise self.wrong(at, "sizes of a page, packed and unpacked", f"{packed} and {unpacked}")
         if packed > left:

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from planish_spark import words
 from planish_spark.choice import Written
 from planish_spark.errors import FleetError
 from planish_spark.files import Files, reason
@@ -65,6 +66,7 @@ def write(files: Files, plan: Plan, sums: DataFrame, output: str, partitions: in
                 LEDGER_KEY: json.dumps(plan.ledger, separators=(",", ":")),
                 KEY: plan.of_part(part, partitions).text(),
             }
+            pairs[words.KEY] = words.checksum(pairs)
             try:
                 rows = _Joiner(files, plan).join(_listed(files, folder), whole, pairs)
             except Py4JJavaError as error:
