@@ -78,7 +78,7 @@ pub struct Plan<'s> {
     pub rejected: Vec<(&'s Shard, String)>,
     /// Shards that say that more passed than their time and CPUs allow, and are weighed down to that.
     pub capped: Vec<&'s Shard>,
-    /// Recordings from the future, whose weight is that of no age.
+    /// Recordings from the future, which decay weighs as new ones.
     pub future: usize,
     /// What the result says of itself.
     pub description: Description,
@@ -139,10 +139,8 @@ impl<'s> Plan<'s> {
         if let Some(most) = options.max_per_host {
             plan.limit(most);
         }
-        if options.decay.is_some() {
-            let chosen = plan.chosen.iter().flat_map(|chosen| &chosen.shard.description.recordings);
-            plan.future = chosen.filter(|one| one.time() > Some(options.now)).count();
-        }
+        let chosen = plan.chosen.iter().flat_map(|chosen| &chosen.shard.description.recordings);
+        plan.future = chosen.filter(|one| one.time() > Some(options.now)).count();
         if plan.chosen.is_empty() {
             return Err(plan.nothing(shards.len()));
         }

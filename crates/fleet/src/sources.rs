@@ -57,7 +57,7 @@ pub(crate) fn weight(chosen: &Chosen<'_>) -> Result<Weight, &'static str> {
         .and_then(|first| laws.try_fold(first, |sum: Law, law| law.and_then(|law| sum.with(law))));
     let sum = sum.ok_or(
         "it does not say how many executions a count stands for (law); make it with planish fleet \
-         shard",
+         shard from a recording that states its period, or add counts as they are with --raw",
     )?;
     sum.weight().ok_or(
         "a count of it stands for no or for more than 4294967295 executions; is its law right?",

@@ -197,7 +197,9 @@ impl MergedFleet {
         }
         if self.future > 0 {
             let future = numbered(self.future as u64, "recording ends", "recordings end");
-            lines.push(format!("note: {future} after --now and weighs as if it ended then"));
+            lines.push(format!(
+                "note: {future} in the future; is that host's clock right? --decay takes it for new"
+            ));
         }
         lines.extend(ledger(&self.ledger));
         lines

@@ -79,7 +79,11 @@ impl Store {
             // The client's own words for half a pair.
             match why.contains("Missing AccessKeyId") || why.contains("Missing SecretAccessKey") {
                 true => Error::Credentials { kind: address.kind(), address, why },
-                false => Error::Settings { address, why },
+                false => {
+                    let file = credentials::file(address.kind());
+                    let why = file.map_or(why.clone(), |file| format!("{file}: {why}"));
+                    Error::Settings { address, why }
+                }
             }
         })?;
         Ok(Store { runtime, client, bucket })

@@ -78,6 +78,17 @@ fn google() -> bool {
     NAMES.iter().any(|name| is_set(name)) || kept.is_some_and(|kept| kept.is_file())
 }
 
+/// The file that the environment names for credentials, as a message names it. The client leaves it out.
+pub(crate) fn file(kind: Kind) -> Option<String> {
+    let names = match kind {
+        Kind::S3 => return None,
+        Kind::Google => ["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SERVICE_ACCOUNT_PATH"],
+    };
+    let set = names.into_iter().find_map(|name| Some((name, std::env::var(name).ok()?)));
+    let (name, file) = set?;
+    Some(format!("{file}, which {name} names"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

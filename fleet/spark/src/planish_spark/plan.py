@@ -72,7 +72,7 @@ class Plan:
     rejected: list[tuple[Shard, str]] = field(default_factory=list)
     #: Shards that say that more passed than their time and CPUs allow, and are weighed down to that.
     capped: list[Shard] = field(default_factory=list)
-    #: Recordings from the future, whose weight is that of no age.
+    #: Recordings from the future, which decay weighs as new ones.
     future: int = 0
     #: What the result says of itself, and what its recordings held.
     description: Description = field(default_factory=lambda: Description((), True))
@@ -116,9 +116,8 @@ def make(given: list[tuple[Shard, int]], options: Options) -> Plan:
     counted = _choose(plan, left)
     if options.max_per_host is not None:
         _limit(plan, options.max_per_host)
-    if options.decay is not None:
-        times = [one.time for chosen in plan.chosen for one in chosen.shard.description.recordings]
-        plan.future = sum(time is not None and time > options.now for time in times)
+    times = [one.time for chosen in plan.chosen for one in chosen.shard.description.recordings]
+    plan.future = sum(time is not None and time > options.now for time in times)
     if not plan.chosen:
         raise _nothing(plan, len(given))
     if options.mixing == sources.REFUSED:

@@ -94,7 +94,7 @@ def lines(choice: Choice, verbose: bool) -> list[str]:
         for shard in (plan.capped if verbose else plan.capped[:_MOST_NAMED])
     ]
     if plan.future:
-        told.append(f"note: {plan.future} recordings end after --now and weigh as if they ended then")
+        told.append(f"note: {plan.future} recordings end in the future; are their hosts' clocks right? --decay takes them for new")
     return told
 
 

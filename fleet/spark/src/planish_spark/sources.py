@@ -99,6 +99,7 @@ def _together(recordings: Sequence[Recording]) -> int | None:
         sum_ = sum_.added(one.law) if sum_ is not None and one.law is not None else None
     if sum_ is None:
         raise NoWeight(
-            "it does not say how many executions a count stands for (law); make it with planish fleet shard"
+            "it does not say how many executions a count stands for (law); make it with planish fleet "
+            "shard from a recording that states its period, or add counts as they are with --raw"
         )
     return sum_.weight

@@ -7,7 +7,7 @@ use crate::command::report::servers::Servers;
 use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
 use debuginfod::Kind;
-use image::debug_files::DebugSearch;
+use image::debug_files::{DebugSearch, has_debug_information};
 use image::{BuildId, Image};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -88,6 +88,13 @@ fn add(args: &AddArgs, global: &Global) -> anyhow::Result<u8> {
         let debug_place =
             debug.as_ref().map(|debug| store.add(debug, &with_suffix(&name, ".debug")));
         let debug_place = debug_place.transpose()?;
+        if debug.is_none() && !has_debug_information(&image) {
+            eprintln!(
+                "note: {} has no debug information, and none was found: counts of it give no profile; add the file \
+                 from before it was stripped, or put its debug file beside it",
+                file.display()
+            );
+        }
         if !global.quiet && args.format == Format::Text {
             let also = if debug_place.is_some() { ", with its debug file" } else { "" };
             eprintln!("added {} as {place}{also}", file.display());

@@ -91,12 +91,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         |image: &ImageCounts| programs.borrow_mut().of_counts(image.build_id.as_ref(), &image.path);
     written(&args.output, remote.retry, |place| {
         output::write_file(place, |out| {
-            match args.to {
-                To::Pprof => export::pprof(&counts, &about, &program, out)?,
-                To::Otlp => export::otlp(&counts, &about, &program, out)?,
-                To::Bolt => told.is_sampled = !of_bolt(&counts, out)?,
-            }
-            Ok(())
+            let done = match args.to {
+                To::Pprof => export::pprof(&counts, &about, &program, out).map_err(Into::into),
+                To::Otlp => export::otlp(&counts, &about, &program, out).map_err(Into::into),
+                To::Bolt => of_bolt(&counts, out).map(|sampled| told.is_sampled = !sampled),
+            };
+            done.with_context(|| args.output.display().to_string())
         })
     })?;
     if args.format == Printed::Json {
