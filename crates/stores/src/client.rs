@@ -60,7 +60,7 @@ impl Store {
             Kind::S3 => {
                 let builder = AmazonS3Builder::from_env().with_bucket_name(address.bucket());
                 // `AWS_ALLOW_HTTP` and the like are in there, too.
-                let builder = patient(builder, |builder, key, value| {
+                let builder = patient(builder, settings.patience, |builder, key, value| {
                     builder.with_config(object_store::aws::AmazonS3ConfigKey::Client(key), value)
                 });
                 builder.with_retry(retry).build().map(|built| Arc::new(built) as _)
@@ -68,7 +68,7 @@ impl Store {
             Kind::Google => {
                 let builder =
                     GoogleCloudStorageBuilder::from_env().with_bucket_name(address.bucket());
-                let builder = patient(builder, |builder, key, value| {
+                let builder = patient(builder, settings.patience, |builder, key, value| {
                     builder.with_config(object_store::gcp::GoogleConfigKey::Client(key), value)
                 });
                 builder.with_retry(retry).build().map(|built| Arc::new(built) as _)
@@ -197,12 +197,18 @@ fn unprotected(kind: Kind) -> Option<String> {
     })
 }
 
-/// Sets how long a client waits, and as whom it is known; the same for the builders of all stores.
-fn patient<B>(builder: B, set: impl Fn(B, object_store::ClientConfigKey, String) -> B) -> B {
+/// Sets how long a client waits (for a server that says nothing no longer than it is asked again), and as whom it is known; the same for the builders of all stores.
+fn patient<B>(
+    builder: B,
+    patience: Duration,
+    set: impl Fn(B, object_store::ClientConfigKey, String) -> B,
+) -> B {
     use object_store::ClientConfigKey as Key;
-    let seconds = |time: Duration| format!("{} seconds", time.as_secs());
+    let least = Duration::from_secs(1);
+    let seconds = |time: Duration| format!("{} seconds", time.min(patience.max(least)).as_secs());
     let builder = set(builder, Key::ConnectTimeout, seconds(CONNECT));
     let builder = set(builder, Key::ReadTimeout, seconds(READ));
-    let builder = set(builder, Key::Timeout, seconds(WHOLE));
+    let whole = format!("{} seconds", WHOLE.as_secs());
+    let builder = set(builder, Key::Timeout, whole);
     set(builder, Key::UserAgent, concat!("planish/", env!("CARGO_PKG_VERSION")).to_owned())
 }
