@@ -1,96 +1,150 @@
 #!/usr/bin/env bash
-# Does `planish fleet status` know when there are enough shards? SQLite rebuilt from a part of a fleet's shards, the loss that was
-# expected beside the one that was measured.
-#   scripts/bench-fleet-enough.sh [NAME]       writes measurements/DATE-NAME.md and .json (NAME defaults to fleet-enough)
+# Does `planish fleet status` know when there are enough shards? Programs rebuilt from a part of a fleet's shards, the loss that
+# was expected beside the one that was measured.
+#   scripts/bench-fleet-enough.sh [PROGRAM...]     sqlite, cpython (both); writes measurements/DATE-fleet-enough.md and .json
 #
-# 100 hosts, one shard each, drawn from a recording of SQLite; profiles from the first 1, 3, 10, 30 and 100 of them.
+# 100 hosts, one shard each, drawn from a recording of the program; profiles from the first 1, 3, 10, 30 and 100 of them.
 # BENCH_ROUNDS (default 20): rounds of the comparison of CPU time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
-name=${1:-fleet-enough}
 rounds=${BENCH_ROUNDS:-20}
 parts=(1 3 10 30 100)
+names=("$@")
+[ ${#names[@]} -gt 0 ] || names=(sqlite cpython)
 
-scripts/build.sh
+[ -n "${PLANISH:-}" ] || scripts/build.sh
 . scripts/toolchain.sh
 need_rust
+export PATH=$(dirname "$CARGO"):$PATH
 target=${CARGO_TARGET_DIR:-$PWD/target}
-planish=$target/release/planish
-work=$target/bench-fleet-enough
-mkdir -p "$work" measurements
+planish=${PLANISH:-$target/release/planish}
+whole=$target/bench-fleet-enough
+mkdir -p "$whole" measurements
 say() { echo "bench: $*" >&2; }
-
+. scripts/debian-source.sh
 common="-O2 -gmlt -fdebug-info-for-profiling -funique-internal-linkage-names -ffunction-sections"
-build() {
-  [ ! -x "$work/$1/shop" ] || return 0
-  say "building $1"
-  PATH=$(dirname "$CARGO"):$PATH PLANISH_OUT=$work/$1 PLANISH_CC=clang-22 PLANISH_CFLAGS="$common $2" \
-    PLANISH_LDFLAGS="-fuse-ld=lld" demo/sqlite/build.sh
-}
-build o2 ""
-[ -e "$work/real.counts" ] || {
-  (cd "$work" && "$planish" -q record --branches=emulated -c 1000 -o real.data -- o2/shop train 20 >/dev/null)
-  "$planish" -q aggregate "$work/real.data" -o "$work/real.counts"
-}
-# A shard has a thousandth of a recording that has tens of thousands of branch stacks.
-[ -e "$work/spool" ] || "$planish" -q fleet simulate "$work/real.counts" --hosts 100 --recordings 1 --share 0.1 --skew 0.5 \
-  --into "$work/spool"
-variants=("o2=$work/o2/shop")
-for part in "${parts[@]}"; do
-  rm -rf "$work/part-$part"; mkdir "$work/part-$part"
-  for host in $(seq 0 $((part - 1))); do cp "$work/spool/host$host-0.counts" "$work/part-$part/"; done
-  "$planish" -q fleet status "$work/part-$part" --for "$work/o2/shop" --format json >"$work/status-$part.json" ||
-    case $? in 1 | 4) ;; *) exit 1 ;; esac
-  "$planish" -q fleet profile "$work/part-$part" --for "$work/o2/shop" -o "$work/part-$part.afdo"
-  build "shards-$part" "-fprofile-sample-use=$work/part-$part.afdo"
-  variants+=("shards-$part=$work/shards-$part/shop")
-done
-"$planish" -q profile "$work/real.counts" --binary "$work/o2/shop" -o "$work/all.afdo"
-build everything "-fprofile-sample-use=$work/all.afdo"
-variants+=("everything=$work/everything/shop")
-say "measuring"
-"$planish" compare "${variants[@]}" --rounds "$rounds" --metric cpu --code-metrics --format json -- {bin} train 20 \
-  >"$work/compare.json" || case $? in 1 | 4) ;; *) exit 1 ;; esac
+common+=" -fbasic-block-address-map"
 
-out=measurements/$(date +%F)-$name.md
-python3 - "$work" "$rounds" "${parts[@]}" >"$out" <<'P'
-import datetime, json, os, platform, sys
-work, rounds, *parts = sys.argv[1:]
-compared = json.load(open(f"{work}/compare.json"))
-metrics = {}
-for variant in compared["variants"]:
-    (metrics[variant["name"]],) = variant["code_metrics"].values()
-cpu = {row["variant"]: row for row in compared["comparisons"]}
-model = next(line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
-print(f"# Are there enough shards? SQLite from a part of a fleet, {datetime.date.today()}\n")
-print(f"`scripts/bench-fleet-enough.sh` on {model}, {os.cpu_count()} CPUs, Linux {platform.release()}. 100 simulated hosts, each with a thousandth "
-      "of a real recording's counts (by the host's load); AutoFDO with clang 22 from the first N shards. Expected loss: what "
-      "`planish fleet status` says of the taken branches. Measured: taken branches on the emulated CPU, over those with the profile of the whole "
-      f"recording, and CPU time by compare ({rounds} rounds), over `-O2`.\n")
-print("| shards | samples | halves of samples | halves of shards | expected loss, under | verdict | taken branches over those of the whole | CPU time, -O2 = 1 |")
-print("|---|---|---|---|---|---|---|---|")
-best = metrics["everything"]["taken_branches"]
-def time(name):
-    row = cpu.get(name)
-    if row is None:
-        return "1"
-    low, high = row.get("interval") or (float("nan"), float("nan"))
-    return f"{row['effect']:.3f} ({low:.3f} to {high:.3f}), {row['verdict']}"
-def pct(value, digits=1):
-    return "unknown" if value is None else f"{100 * value:.{digits}f} %"
-for part in parts:
-    status = json.load(open(f"{work}/status-{part}.json"))
-    evidence, stable = status["evidence"], status["stability"]
-    over = metrics[f"shards-{part}"]["taken_branches"] / best - 1
-    shards = "too few" if stable is None else f"{stable['overlap_percent']:.1f} % ({stable['interval_percent'][0]:.1f} to {stable['interval_percent'][1]:.1f})"
-    word = {True: "enough", False: "not enough", None: "undecided"}[status["enough"]]
-    print(f"| {part} | {evidence['samples']:,} | {pct(evidence['split_half_overlap'])} | {shards} | {pct(evidence['expected_loss'], 2)} | {word} | "
-          f"{100 * over:+.2f} % | {time(f'shards-{part}')} |")
-over = metrics["o2"]["taken_branches"] / best - 1
-print(f"| none (`-O2`) | | | | | | {100 * over:+.2f} % | 1 |")
-print(f"| the whole recording | | | | | | 0 | {time('everything')} |")
-P
-{ printf '{"compare":'; cat "$work/compare.json"; for part in "${parts[@]}"; do printf ',"status_%s":' "$part"; cat "$work/status-$part.json"; done
-  printf '}\n'; } | sed "s|$target/|target/|g" >"${out%.md}.json"
-say "$out"
+# What a host has of the recording's counts, in percent, if it is as busy as the one in the middle.
+share=0.5
+# For each program: `title`, `period` (branches between two samples of the recording), `environment`, `recorded` and
+# `compared` (commands; {bin} is the program), and a function that builds it: build_NAME INTO FLAG FLAG-OF-LINKER.
+setting_sqlite() {
+  title="SQLite" period=1000 environment=() recorded=("{bin}" train 20) compared=("{bin}" train 20)
+}
+build_sqlite() {
+  PLANISH_OUT=$1 PLANISH_CC=clang-22 PLANISH_CFLAGS="$common $2" PLANISH_LDFLAGS="-fuse-ld=lld $3" demo/sqlite/build.sh
+  ln -f "$1/shop" "$1/program"
+}
+# Configured once; each build has a copy of that.
+setting_cpython() {
+  local project train evaluate more counted
+  . gains/cpython.sh
+  title="CPython 3.11" period=1000
+  work=$whole prepare
+  environment=(PYTHONHOME="$work/prefix" PYTHONHASHSEED=1 PYTHONDONTWRITEBYTECODE=1)
+  recorded=("{bin}" -S "$work/train.py" 1) compared=(env "${environment[@]}" "{bin}" -S "$work/train.py" 2)
+  if [ ! -e "$work/configured/Makefile" ]; then
+    say "configuring CPython"
+    rm -rf "$work/configured"; mkdir "$work/configured"
+    (cd "$work/configured" && "$work/source/configure" -q --without-ensurepip --disable-test-modules CC=clang-22 CXX=clang++-22 CFLAGS="$common" \
+      LDFLAGS=-fuse-ld=lld >configure.log 2>&1)
+    cp "$work/source/Setup.gains" "$work/configured/Modules/Setup.local"
+  fi
+}
+build_cpython() {
+  cp -a "$work/configured/." "$1/"
+  make -s -C "$1" -j"$(nproc)" EXTRA_CFLAGS="$2" LDFLAGS_NODIST="$3" python >"$1/make.log" 2>&1
+  ln -f "$1/python" "$1/program"
+}
+
+with_bin() { local program=$1 word; shift; for word in "$@"; do words+=("${word//\{bin\}/$program}"); done; }
+# build VARIANT FLAG FLAG-OF-LINKER
+build() {
+  [ ! -x "$work/$1/program" ] || return 0
+  say "$name: building $1"
+  rm -rf "${work:?}/$1"; mkdir -p "$work/$1"
+  "build_$name" "$work/$1" "$2" "$3"
+}
+
+# measure WORD VARIANT...
+measure() {
+  local kept=$work/$1.json
+  shift
+  "$planish" compare "$@" --rounds "$rounds" --metric cpu --code-metrics --format json -- "${compared[@]}" >"$kept" ||
+    case $? in 1 | 4) ;; *) return 1 ;; esac
+}
+
+# status SHARDS WORD
+status() {
+  "$planish" -q fleet status "$1" --for "$work/plain/program" --format json >"$work/status-$2.json" ||
+    case $? in 1 | 4) ;; *) return 1 ;; esac
+}
+
+one() {
+  local name=$1 work=$whole/$1 title period environment recorded compared part words
+  mkdir -p "$work"
+  local at=$work
+  "setting_$name"
+  build plain "" ""
+  if [ ! -e "$work/real.counts" ]; then
+    say "$name: recording"
+    words=(); with_bin "$work/plain/program" "${recorded[@]}"
+    env "${environment[@]}" "$planish" -q record --branches=emulated -c "$period" -o "$work/real.data" -- "${words[@]}" >/dev/null
+    "$planish" -q aggregate "$work/real.data" -o "$work/real.counts"
+  fi
+  [ -e "$work/spool" ] || "$planish" -q fleet simulate "$work/real.counts" --hosts 100 --recordings 1 --share "$share" --skew 0.5 --into "$work/spool"
+  local variants=("plain=$work/plain/program") placed=("plain=$work/plain/program")
+  for part in "${parts[@]}" whole; do
+    local shards=$work/part-$part
+    rm -rf "$shards"; mkdir "$shards"
+    if [ "$part" = whole ]; then ln "$work/real.counts" "$shards/"; else
+      for host in $(seq 0 $((part - 1))); do ln "$work/spool/host$host-0.counts" "$shards/"; done
+    fi
+    status "$shards" "$part"
+    "$planish" -q fleet profile "$shards" --for "$work/plain/program" -o "$work/$part.afdo"
+    build "profile-$part" "-fprofile-sample-use=$work/$part.afdo" ""
+    variants+=("profile-$part=$work/profile-$part/program")
+    "$planish" -q fleet merge "$shards" -o "$work/$part.counts"
+    "$planish" -q layout "$work/$part.counts" --binary "$work/plain/program" --prefix "$work/$part"
+    build "layout-$part" "-fbasic-block-sections=list=$work/${part}_cc_profile.txt" \
+      "-Wl,--symbol-ordering-file=$work/${part}_ld_profile.txt -Wl,--no-warn-symbol-ordering"
+    placed+=("layout-$part=$work/layout-$part/program")
+  done
+  say "$name: measuring"
+  measure profiles "${variants[@]}"
+  measure layouts "${placed[@]}"
+  python3 scripts/bench-fleet-enough.py "$work" "$title" "$share" "${parts[@]}" whole >"$work/section.md"
+}
+
+for name in "${names[@]}"; do
+  # In a condition, `set -e` would not hold inside.
+  set +e
+  (set -e; one "$name")
+  code=$?
+  set -e
+  [ "$code" = 0 ] || { say "$name failed"; exit 1; }
+done
+out=measurements/$(date +%F)-fleet-enough
+{
+  echo "# Are there enough shards? $(date +%F)"
+  echo
+  echo "\`scripts/bench-fleet-enough.sh ${names[*]}\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, Linux $(uname -r). 100 simulated hosts"
+  echo "with a shard each, drawn from a real recording (by the host's load); clang 22, from the first N shards: AutoFDO, and a layout of the"
+  echo "blocks without a profile (\`planish layout\`). Expected loss: what \`planish fleet status\` says of the taken branches of a layout."
+  echo "Measured: taken branches on the emulated CPU, over those with the whole recording, and CPU time by compare ($rounds rounds), over the"
+  echo "build with neither."
+  for name in "${names[@]}"; do echo; cat "$whole/$name/section.md"; done
+} >"$out.md"
+{
+  separator='{'
+  for name in "${names[@]}"; do
+    printf '%s"%s":{"profiles":' "$separator" "$name"; cat "$whole/$name/profiles.json"
+    printf ',"layouts":'; cat "$whole/$name/layouts.json"
+    for part in "${parts[@]}" whole; do printf ',"status_%s":' "$part"; cat "$whole/$name/status-$part.json"; done
+    printf '}'; separator=','
+  done
+  printf '}\n'
+} | sed "s|$target/|target/|g" >"$out.json"
+say "$out.md"

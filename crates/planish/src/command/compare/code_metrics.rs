@@ -33,12 +33,17 @@ pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
                 std::os::unix::fs::symlink(std::path::absolute(binary)?, &link)
                     .with_context(|| link.display().to_string())?;
             }
-            let options =
+            let words = bind(&benchmark.command, &link);
+            let (variables, command) = with_variables(&words);
+            let mut options =
                 code_metrics::MetricsOptions { name: Some("program".into()), ..Default::default() };
-            let found = code_metrics::measure(&bind(&benchmark.command, &link), &options)
-                .with_context(|| {
-                    format!("--code-metrics: {} on {}", variant.name, benchmark.name)
-                })?;
+            if let code_metrics::Environment::Fixed(fixed) = &mut options.environment {
+                let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+                fixed.extend(variables.into_iter().map(own));
+            }
+            let found = code_metrics::measure(command, &options).with_context(|| {
+                format!("--code-metrics: {} on {}", variant.name, benchmark.name)
+            })?;
             let figures = found.figures().into_iter().map(|f| (f.key.to_owned(), f.value));
             variant.code_metrics.insert(benchmark.name.clone(), figures.collect());
             for remark in found.remarks().iter().filter(|_| !global.quiet) {
@@ -47,4 +52,35 @@ pub fn add(design: &mut Design, global: &Global) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The variables that a command sets for its program as `env NAME=VALUE… PROGRAM …`, and the program's own command.
+fn with_variables(command: &[String]) -> (Vec<(&str, &str)>, &[String]) {
+    let Some((_, rest)) = command.split_first().filter(|(first, _)| *first == "env") else {
+        return (Vec::new(), command);
+    };
+    let variables: Vec<_> = rest.iter().map_while(|word| word.split_once('=')).collect();
+    match rest.get(variables.len()..) {
+        Some(own) if own.first().is_some_and(|word| !word.starts_with('-')) => (variables, own),
+        // `env -i` and the like do more than that.
+        _ => (Vec::new(), command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_before_the_program_are_its_own() {
+        let of = |line: &str| {
+            let command: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let (variables, own) = with_variables(&command);
+            (format!("{variables:?}"), own.join(" "))
+        };
+        assert_eq!(of("./a A=1"), ("[]".into(), "./a A=1".into()));
+        let found = of("env A=1 B=x=2 ./a -x");
+        assert_eq!(found, (r#"[("A", "1"), ("B", "x=2")]"#.into(), "./a -x".into()));
+        assert_eq!(of("env -i A=1 ./a"), ("[]".into(), "env -i A=1 ./a".into()));
+    }
 }
