@@ -36,10 +36,13 @@ pub(crate) fn stem(host: &str, begin_ns: u64, unique: &str) -> String {
     format!("{}-{date}Z-{}", plain(host, MOST_HOST), digest(unique.as_bytes(), 16))
 }
 
-/// Of a text what can stand in a file's name.
+/// Of a text what can stand in a file's name. What begins with a dot is hidden, and not whole yet in a spool.
 fn plain(text: &str, most: usize) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    text.chars().map(|c| if fits(c) { c } else { '_' }).take(most).collect()
+    let fits = |at: usize, c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '_' | '-') || c == '.' && at > 0
+    };
+    let plain = text.chars().enumerate().map(|(at, c)| if fits(at, c) { c } else { '_' });
+    plain.take(most).collect()
 }
 
 fn digest(bytes: &[u8], digits: usize) -> String {
@@ -142,6 +145,7 @@ mod tests {
             ids.iter().map(|one| super::id(&stem, one)).collect();
         assert_eq!(ids.len(), 3);
         assert_ne!(super::stem("a", 1, "boot-1"), super::stem("a", 1, "boot-2"));
+        assert!(super::stem(".dev", 1, "boot-1").starts_with("_dev-"), "seen in a directory");
         assert_eq!(shortened(&"ü".repeat(300)).len(), 256);
         assert_eq!(shortened(&format!("x{}", "ü".repeat(300))).len(), 256);
     }

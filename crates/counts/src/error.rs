@@ -186,8 +186,8 @@ pub enum Error {
     },
     /// A counts artefact is of a version this planish does not read.
     #[error(
-        "{path}: counts artefact of version {found}, this planish reads version {expected}; \
-         aggregate the recording again"
+        "{path}: counts artefact of version {found}, this planish reads versions up to {expected}; \
+         update planish, or aggregate the recording again"
     )]
     Version {
         /// The file.

@@ -111,7 +111,10 @@ impl Reader<'_> {
                 self.image(id).samples.push(SampleCount { address, count });
             }
             ["B", from, to, n, m] => {
-                self.branch(place(from)?, place(to)?, n.parse().ok()?, m.parse().ok()?)
+                let (count, mispredicted) = (n.parse().ok()?, m.parse().ok()?);
+                // No more mispredicted than counted.
+                (mispredicted <= count).then_some(())?;
+                self.branch(place(from)?, place(to)?, count, mispredicted)
             }
             ["F" | "f" | "r", first, last, n] => {
                 self.range(place(first)?, place(last)?, n.parse().ok()?)
@@ -209,7 +212,9 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named_by_its_number() {
-        let error = parse("S 10 1\nB 1 2\n").expect_err("malformed").to_string();
-        assert!(error.contains("line 2"), "{error}");
+        for bad in ["B 1 2", "B 10 20 5 9"] {
+            let error = parse(&format!("S 10 1\n{bad}\n")).expect_err("malformed").to_string();
+            assert!(error.contains("line 2"), "{error}");
+        }
     }
 }

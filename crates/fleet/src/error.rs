@@ -57,14 +57,23 @@ pub enum Error {
     },
     /// A shard counts more than its recording had.
     #[error(
-        "{path}: counts more branches or samples than the {stated} that its recording had; take the \
-         shard from its host again"
+        "{path}: counts more branches, samples or ranges than the {stated} that its recording had; take \
+         the shard from its host again"
     )]
     Overclaimed {
         /// The file.
         path: PathBuf,
         /// What it says that the recording had.
         stated: u128,
+    },
+    /// A shard counts more of the first half of the samples than of all of them.
+    #[error(
+        "{path}: counts more of the first half of its samples than of all; take the shard from its \
+         host again"
+    )]
+    Overhalved {
+        /// The file.
+        path: PathBuf,
     },
     /// An input names no file.
     #[error("{path}: {why}")]
@@ -144,6 +153,7 @@ impl Error {
             | Error::Description { path, .. }
             | Error::Newer { path, .. }
             | Error::Overclaimed { path, .. }
+            | Error::Overhalved { path }
             | Error::Changed { path } => Some(path),
             _ => None,
         }

@@ -12,6 +12,21 @@ const MOST_DEEP: usize = 32;
 /// Most files of one input.
 const MOST_FILES: usize = 1 << 20;
 
+/// How the file of a recording with this ID is called: bytes that mean something to a file system, and a dot
+/// that would hide it, stand as `%` and two hex digits.
+pub fn file_name(id: &str) -> String {
+    let mut name = String::new();
+    for byte in id.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if plain && !(byte == b'.' && name.is_empty()) {
+            name.push(char::from(byte));
+        } else {
+            name += &format!("%{byte:02X}");
+        }
+    }
+    format!("{name}.{ENDING}")
+}
+
 /// The files that an input names, sorted. What is there under that very name is that; `*` and `?`
 /// stand for any characters and for one of a name otherwise.
 ///

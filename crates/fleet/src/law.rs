@@ -13,6 +13,9 @@
 use crate::Weight;
 use serde::{Deserialize, Serialize};
 
+/// Longest time that a recording is believed, in seconds.
+const MOST_SECONDS: u64 = 31 * 86_400;
+
 /// What the samples of a recording stand for together, and what they left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Law {
@@ -63,7 +66,8 @@ impl Law {
 
     /// The part of what passed that can have passed in so many seconds on so many CPUs, in 1/65536; none
     /// where all of it can. A CPU does at most 8 cycles or branches in a nanosecond, and a
-    /// nanosecond in a nanosecond; a second more is granted, since times are whole seconds.
+    /// nanosecond in a nanosecond; a second more is granted, since times are whole seconds. Nobody records
+    /// for more than 31 days.
     pub fn cap(&self, seconds: u64, cpus: u32) -> Option<Weight> {
         let most = match self.unit {
             Unit::Ns => 1,
@@ -71,6 +75,7 @@ impl Law {
             // Each stands for a period of operations, of which no more is known.
             Unit::Executions => return None,
         };
+        let seconds = seconds.min(MOST_SECONDS);
         let ns = (u128::from(seconds) + 1) * u128::from(cpus) * 1_000_000_000;
         let (allowed, events) = (ns * most, u128::from(self.events));
         if events <= allowed {
@@ -126,6 +131,12 @@ mod tests {
         assert_eq!(law(Unit::Ns, 24 * second).cap(5, 2), Weight::from_bits(32768));
         assert_eq!(law(Unit::Branches, 96 * second).cap(5, 2), None);
         assert_eq!(law(Unit::Executions, u64::MAX).cap(0, 1), None);
+        let month = 31 * 86_400;
+        assert_eq!(law(Unit::Ns, (month + 1) * second).cap(u64::MAX, 1), None);
+        assert_eq!(
+            law(Unit::Ns, (month + 1) * 2 * second).cap(u64::MAX, 1),
+            Weight::from_bits(32768)
+        );
         let one = Law { unit: Unit::Ns, events: 1, counts: 2 };
         assert_eq!(one.with(one), Some(Law { unit: Unit::Ns, events: 2, counts: 4 }));
         assert_eq!(one.with(Law { unit: Unit::Cycles, ..one }), None);

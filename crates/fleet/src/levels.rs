@@ -175,7 +175,7 @@ pub fn merge(
                     let name = folder.path()?.join(format!("{key}.counts"));
                     done.intermediate += 1;
                     // Files are there whole or not at all.
-                    if folder.kept.is_some() && name.is_file() {
+                    if folder.kept.is_some() && is_whole(&name) {
                         done.reused += 1;
                         done.rows_read += group.iter().map(Part::shard_rows).sum::<u64>();
                         tell(group.iter().map(Part::shard_bytes).sum());
@@ -205,6 +205,19 @@ pub fn merge(
         done.rows_written = writer.finish()?;
         folder.clear();
         return Ok(done);
+    }
+}
+
+/// Whether a file that an earlier merge made is there and undamaged.
+fn is_whole(name: &Path) -> bool {
+    let Ok(file) = beside::given::open(name) else { return false };
+    let Ok((_, mut rows)) = Rows::open(name, file, "") else { return false };
+    let mut spare = Vec::new();
+    loop {
+        match rows.next_block(spare) {
+            Ok(Some(block)) => spare = block.rows,
+            end => return end.is_ok(),
+        }
     }
 }
 

@@ -80,6 +80,8 @@ pub struct Plan<'s> {
     pub capped: Vec<&'s Shard>,
     /// Recordings from the future, which decay weighs as new ones.
     pub future: usize,
+    /// The shard of one of them.
+    pub ahead: Option<&'s Shard>,
     /// What the result says of itself.
     pub description: Description,
     /// What the result's recordings held.
@@ -118,6 +120,7 @@ impl<'s> Plan<'s> {
             rejected: Vec::new(),
             capped: Vec::new(),
             future: 0,
+            ahead: None,
             description: Description::of(Vec::new(), true),
             ledger: Ledger::default(),
             form: Form { version: 1, paths: false, architectures: false },
@@ -139,8 +142,12 @@ impl<'s> Plan<'s> {
         if let Some(most) = options.max_per_host {
             plan.limit(most);
         }
-        let chosen = plan.chosen.iter().flat_map(|chosen| &chosen.shard.description.recordings);
-        plan.future = chosen.filter(|one| one.time() > Some(options.now)).count();
+        for Chosen { shard, .. } in &plan.chosen {
+            let recordings = shard.description.recordings.iter();
+            let ahead = recordings.filter(|one| one.time() > Some(options.now)).count();
+            plan.future += ahead;
+            plan.ahead = plan.ahead.or((ahead > 0).then_some(*shard));
+        }
         if plan.chosen.is_empty() {
             return Err(plan.nothing(shards.len()));
         }
@@ -213,7 +220,14 @@ impl<'s> Plan<'s> {
                 }
             }
             match (clash, covered) {
-                (Some((other, id)), _) => self.clash(shard, other, id),
+                (Some((other, id)), _) => {
+                    let told = format!(
+                        "holds the recording {id}, of which {} has only a part that counts already; \
+                         give all parts of it, or none",
+                        other.path.display()
+                    );
+                    self.rejected.push((shard, told));
+                }
                 (None, Some(other)) if free => {
                     let both = shard.description.recordings.iter();
                     let id = both.map(|one| one.id.as_str()).find(|id| counted.contains_key(id));

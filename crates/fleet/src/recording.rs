@@ -16,6 +16,8 @@ pub const VERSION: u32 = 1;
 pub const MOST_RECORDINGS: usize = 1 << 20;
 /// Most bytes of an ID.
 const MOST_ID: usize = 128;
+/// The most CPUs that Linux knows of a machine (NR_CPUS of x86-64).
+const MOST_CPUS: u32 = 8192;
 /// Most bytes of any other text.
 pub const MOST_TEXT: usize = 256;
 /// Most parts that a result is divided into.
@@ -131,6 +133,10 @@ impl Recording {
             let found = format!("one of {} in recording {id}", long.len());
             return Err((format!("texts of at most {MOST_TEXT} bytes"), found));
         }
+        if let Some(cpus) = self.cpus.filter(|cpus| *cpus > MOST_CPUS) {
+            let found = format!("{cpus} in recording {id}");
+            return Err((format!("at most {MOST_CPUS} CPUs"), found));
+        }
         if let (Some(begin), Some(end)) = (self.begin, self.end)
             && begin > end
         {
@@ -192,7 +198,7 @@ impl Description {
         let pairs = self.recordings.iter().zip(self.recordings.iter().skip(1));
         if let Some((_, next)) = pairs.into_iter().find(|(one, next)| one.id >= next.id) {
             let expected = "recordings by ID, each once".to_owned();
-            return Err((expected, format!("{} behind one that is not before it", next.id)));
+            return Err((expected, format!("{} out of order", next.id)));
         }
         self.partition.as_ref().map_or(Ok(()), Parts::check)
     }

@@ -90,7 +90,8 @@ impl Shard {
         let sampled = own.recordings.iter().all(|one| !one.source.is_empty()) && entered > 0;
         let stated = laws.sum::<Option<u128>>().or(sampled.then_some(entered));
         let stated = stated.filter(|_| is_raw);
-        Claim { stated, branches: 0, samples: 0 }
+        // The rows of a part are of any kind.
+        Claim { stated, has_wholes: own.partition.is_none(), ..Claim::NONE }
     }
 
     /// Whether rows of it name an architecture once it is merged.
@@ -104,35 +105,67 @@ impl Shard {
 pub(crate) struct Claim {
     /// Entries of branch stacks, or samples where there are none; absent where nobody says.
     pub(crate) stated: Option<u128>,
-    branches: u128,
-    samples: u128,
+    /// Whether rows of halves have those of the whole beside them.
+    has_wholes: bool,
+    /// Branches, samples and ranges.
+    sums: [Sum; 3],
+}
+
+/// The counts of one kind.
+#[derive(Clone, Copy, Debug)]
+struct Sum {
+    /// All that the recording had, of an image or more.
+    claimed: u128,
+    /// All rows.
+    whole: u128,
+    /// Rows of the first half of the samples.
+    half: u128,
 }
 
 impl Claim {
     /// Where nothing is stated.
-    pub(crate) const NONE: Claim = Claim { stated: None, branches: 0, samples: 0 };
+    pub(crate) const NONE: Claim =
+        Claim { stated: None, has_wholes: false, sums: [Sum { claimed: 0, whole: 0, half: 0 }; 3] };
 
     /// Adds rows.
     ///
     /// # Errors
-    /// Where they are more than the recordings had.
+    /// Where they are more than the recordings had, or a half is more than the whole, which comes before it.
     pub(crate) fn add(&mut self, path: &Path, block: &Block) -> Result<(), Error> {
-        let Some(stated) = self.stated else { return Ok(()) };
-        for row in &block.rows {
-            let sum = match row.key.kind {
-                // What comes from another image stands there, too.
-                Kind::Branch if row.key.first.is_none() => continue,
-                Kind::Branch => &mut self.branches,
-                Kind::Sample => &mut self.samples,
-                _ => continue,
-            };
-            *sum = sum.saturating_add(row.count);
-        }
-        // Stacks have several branches for each sample.
-        if self.branches.max(self.samples) <= stated {
+        if self.stated.is_none() && !self.has_wholes {
             return Ok(());
         }
-        Err(Error::Overclaimed { path: path.to_owned(), stated })
+        let [branches, samples, ranges] = &mut self.sums;
+        for row in &block.rows {
+            let (sum, is_half) = match row.key.kind {
+                Kind::Branch => (&mut *branches, false),
+                Kind::Sample => (&mut *samples, false),
+                Kind::FallThrough => (&mut *ranges, false),
+                Kind::FirstHalfBranch => (&mut *branches, true),
+                Kind::FirstHalfSample => (&mut *samples, true),
+                Kind::FirstHalfFallThrough => (&mut *ranges, true),
+                Kind::Path => continue,
+            };
+            if is_half {
+                sum.half = sum.half.saturating_add(row.count);
+                continue;
+            }
+            sum.whole = sum.whole.saturating_add(row.count);
+            // What comes from another image stands there, too.
+            if row.key.kind != Kind::Branch || row.key.first.is_some() {
+                sum.claimed = sum.claimed.saturating_add(row.count);
+            }
+        }
+        if self.has_wholes && self.sums.iter().any(|sum| sum.half > sum.whole) {
+            return Err(Error::Overhalved { path: path.to_owned() });
+        }
+        // Stacks have several branches for each sample, and a range between two of them.
+        match self.stated {
+            Some(stated) if self.sums.iter().any(|sum| sum.claimed > stated) => {
+                Err(Error::Overclaimed { path: path.to_owned(), stated })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

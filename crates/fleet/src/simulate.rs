@@ -69,7 +69,8 @@ pub fn shard(fleet: &Fleet, builds: &[Counts], host: u32, window: u32) -> (Recor
     let counted = |one: fn(&ImageCounts) -> u128| images.iter().map(one).sum::<u128>();
     let entries = match counted(ImageCounts::branch_total) {
         0 => counted(ImageCounts::sample_total),
-        branches => branches,
+        // Drawn each by itself, there may be a few more ranges than branches.
+        branches => branches.max(counted(ImageCounts::fall_through_total)),
     };
     let entries = u64::try_from(entries).ok().filter(|entries| *entries > 0);
     recording.law = entries.and_then(|counts| {

@@ -60,7 +60,7 @@ pub(crate) fn weight(chosen: &Chosen<'_>) -> Result<Weight, &'static str> {
          shard from a recording that states its period, or add counts as they are with --raw",
     )?;
     sum.weight().ok_or(
-        "a count of it stands for no or for more than 4294967295 executions; is its law right?",
+        "a count of it stands for no execution, or for more than 4294967295; is its law right?",
     )
 }
 

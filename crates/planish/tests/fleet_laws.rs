@@ -214,8 +214,29 @@ fn hosts_that_say_more_than_can_be_are_capped_or_rejected_and_named() {
         honest(recording);
         recording.law = Some(Law { unit: Unit::Ns, events: 9_000_000_000, counts: entries / 2 });
     });
+    // Ranges that nobody took, and a first half of more than all.
+    let mut ranges = counts.clone();
+    ranges.images[0].fall_throughs[0].count *= 1_000_000;
+    deliver(&here.join("spool/d.counts"), &ranges, "d", honest);
+    let mut halves = counts.clone();
+    halves.images[0].first_half.branches[0].count *= 1_000_000;
+    deliver(&here.join("spool/e.counts"), &halves, "e", honest);
+    // More CPUs than there are; planish writes no such shard.
+    let text = r#"{"version":1,"halves":true,"recordings":[{"id":"f","host":"","host_class":"",
+        "cpu_model":"","architecture":"","cpus":4000000}]}"#;
+    let (path, more) = (here.join("spool/f.counts"), ("planish.fleet".to_owned(), text.to_owned()));
+    let file = std::fs::File::create(&path).unwrap();
+    counts::artefact::write_with(&path, &counts, vec![more], file).unwrap();
     let (told, said) = done(here, "fleet merge spool -o all.counts --format json", 1);
-    assert!(said.contains("rejected: spool/c.counts: counts more "), "{said}");
+    for (file, why) in [
+        ("c", "counts more branches, samples or ranges than the"),
+        ("d", "counts more branches, samples or ranges than the"),
+        ("e", "counts more of the first half of its samples than of all"),
+        ("f", "expected at most 8192 CPUs"),
+    ] {
+        let mut lines = said.lines().filter(|line| line.contains(&format!("spool/{file}.counts")));
+        assert!(lines.any(|line| line.contains("rejected") && line.contains(why)), "{said}");
+    }
     assert!(
         said.contains("capped: spool/b.counts") && said.contains("regions: north (2)"),
         "{said}"

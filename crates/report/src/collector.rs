@@ -69,12 +69,16 @@ fn percent(cost: Duration, elapsed: Duration) -> f64 {
 /// What a collector did.
 pub fn summary_line(summary: &Summary) -> String {
     let Summary { windows, shards, missed: lost, cost, elapsed, .. } = summary;
+    // Getting ready is all that it did in less.
+    let share = match elapsed.as_secs() {
+        0 => String::new(),
+        _ => format!("; {:.3} % of a CPU", percent(*cost, *elapsed)),
+    };
     format!(
-        "{}, {}; windows that gave nothing: {}; {:.3} % of a CPU in {:.0} s",
+        "{}, {}; windows that gave nothing: {}{share} in {:.0} s",
         numbered(*windows, "window", "windows"),
         numbered(*shards, "shard", "shards"),
         missed(lost),
-        percent(*cost, *elapsed),
         elapsed.as_secs_f64()
     )
 }

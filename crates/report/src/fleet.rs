@@ -53,6 +53,8 @@ pub struct MergedFleet {
     pub rejected: Vec<Aside>,
     /// Recordings from the future.
     pub future: usize,
+    /// The file with one of them.
+    pub ahead: Option<PathBuf>,
     /// Part of the rows, from 1, and of how many.
     pub part: Option<String>,
     /// Objects fetched from stores, and their bytes.
@@ -94,6 +96,7 @@ impl MergedFleet {
             left_out: of(false),
             rejected: all,
             future: plan.future,
+            ahead: plan.ahead.map(|shard| shard.path.clone()),
             part: part(&plan.description),
             fetched: (0, 0),
             weighed: plan.chosen.iter().any(|chosen| chosen.weight != fleet::Weight::ONE),
@@ -190,15 +193,17 @@ impl MergedFleet {
         }
         if self.is_nothing() {
             lines.push(
-                "note: the weights leave nothing of the counts; is --decay too short, or --now far \
-                 behind the recordings?"
+                "note: the weights leave nothing of the counts; is a --weight 0, --decay too short, or \
+                 --now long after the recordings?"
                     .to_owned(),
             );
         }
-        if self.future > 0 {
+        if let Some(path) = &self.ahead {
             let future = numbered(self.future as u64, "recording ends", "recordings end");
             lines.push(format!(
-                "note: {future} in the future; is that host's clock right? --decay takes it for new"
+                "note: {future} in the future ({}); is that host's clock right? --decay and \
+                 --max-per-host take it for the newest",
+                path.display()
             ));
         }
         lines.extend(ledger(&self.ledger));
@@ -218,7 +223,7 @@ fn listed(numbers: &BTreeMap<String, u64>) -> String {
         told.push(format!("and {} more", known - MOST_NAMED));
     }
     if let Some(unknown) = numbers.get("") {
-        told.push(format!("not told ({unknown})"));
+        told.push(format!("unknown ({unknown})"));
     }
     told.join(", ")
 }
@@ -333,7 +338,12 @@ pub struct FleetProfile {
 impl FleetProfile {
     /// Whether the counts of all builds are in the profile.
     pub fn all_used(&self) -> bool {
-        !self.builds.iter().any(|build| matches!(build.fate, Fate::LeftOut(_)))
+        self.used() == self.builds.len()
+    }
+
+    /// The builds that gave counts.
+    fn used(&self) -> usize {
+        self.builds.iter().filter(|build| !matches!(build.fate, Fate::LeftOut(_))).count()
     }
 
     fn percent(&self, build: &Build) -> f64 {
@@ -364,7 +374,7 @@ impl FleetProfile {
         lines.push(format!(
             "wrote {}: the profile of {} for {}",
             self.output.display(),
-            numbered(self.builds.len() as u64, "build", "builds"),
+            numbered(self.used() as u64, "build", "builds"),
             crate::visible(&self.name)
         ));
         lines

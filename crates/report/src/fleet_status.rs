@@ -157,7 +157,7 @@ impl FleetStatus {
         {
             lines.push(format!(
                 "stability: halves of the recordings agree by {overlap_percent:.1} % ({low:.1} to \
-                 {high:.1}); all of them with an endless look by {expected_percent:.1} %"
+                 {high:.1}); all of them would agree with endlessly many by {expected_percent:.1} %"
             ));
         }
         lines.push(self.verdict());
@@ -179,7 +179,7 @@ impl Share {
             format!(", {}", numbered(number, "recording", "recordings"))
         });
         let note = if self.note.is_empty() { String::new() } else { format!(": {}", self.note) };
-        let name = if self.name.is_empty() { "not told" } else { &self.name };
+        let name = if self.name.is_empty() { "unknown" } else { &self.name };
         format!(
             "{:>5.1} %  {head} {}{recordings}{overlap}{note}",
             self.percent,

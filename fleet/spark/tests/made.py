@@ -91,6 +91,8 @@ def program(seed: int, number: int, build_id: str, path: str, columns: int = 7) 
             addresses = (chance.choice([other, None]), one, one + 8, chance.choice([other, None]))
         else:
             addresses = (None, one, one + 16, None)
+        # The first half of the samples is part of all of them.
+        count = chance.randrange(1, 3) if kind.startswith("first-half-") else count
         missed = chance.randrange(count + 1) if kind.endswith("branch") else 0
         row = (build_id, path, machine, kind, addresses, count, missed)
         made[order(row)] = row

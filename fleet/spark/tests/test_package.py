@@ -10,7 +10,7 @@ from pathlib import Path
 from conftest import HERE, SOURCE
 
 
-NOTHING = "error: nothing to merge: 1 files are rejected; a.counts: no such file\n"
+NOTHING = "error: nothing to merge: of 1 files none can be; a.counts: no such file\n"
 
 
 def test_the_wheel_has_all_modules_and_the_text(archive: Path) -> None:

@@ -252,7 +252,7 @@ def test_outputs_that_would_do_harm_are_refused(spark: SparkSession, tmp_path: P
     for output, inputs, strict, message in (
         (shard, [shard], False, "is the input"),
         (tmp_path, [shard], False, "is a directory"),
-        (tmp_path / "x.counts", [cut], False, "nothing to merge: 1 files are rejected"),
+        (tmp_path / "x.counts", [cut], False, "nothing to merge: of 1 files none can be"),
         (tmp_path / "x.counts", [shard, cut], True, "cut.counts: offset"),
         (tmp_path / "x.counts", [tmp_path / "no*"], False, "no file fits"),
         (tmp_path / "x.counts", ["nosuch://bucket/a.counts"], False, "nosuch"),

@@ -11,6 +11,7 @@ use counts::input::{HEAD_BYTES, Kind};
 use counts::resolve::Rules;
 use counts::{artefact, preaggregated, script};
 use image::Image;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -168,6 +169,31 @@ pub fn are_counted(paths: &[PathBuf]) -> bool {
     paths.iter().all(counted)
 }
 
+/// Refuses some parts of a divided result without the others: they say nothing about the program.
+fn refuse_parts(paths: &[PathBuf]) -> anyhow::Result<()> {
+    let mut found: BTreeMap<String, (&Path, u32, BTreeSet<u32>)> = BTreeMap::new();
+    for path in paths.iter().filter(|path| path.is_file()) {
+        let mut magic = Vec::new();
+        crate::input::open(path)?.take(artefact::MAGIC.len() as u64).read_to_end(&mut magic)?;
+        if magic != artefact::MAGIC {
+            continue;
+        }
+        // What is wrong with a file is told when it is read.
+        let Ok(shard) = fleet::Shard::open(path) else { continue };
+        let (of, parts) = shard.description.parts();
+        let first = shard.description.recordings.first().map_or("", |one| &one.id);
+        let entry = found.entry(format!("{of} {first}"));
+        entry.or_insert((path, of, BTreeSet::new())).2.extend(parts);
+    }
+    for (path, of, parts) in found.into_values() {
+        if parts.len() < usize::try_from(of).unwrap_or(usize::MAX) {
+            let part = parts.first().map_or(0, |part| part.saturating_add(1));
+            bail!("{}: is part {part} of {of} of a result; give all parts", path.display());
+        }
+    }
+    Ok(())
+}
+
 /// Counts of several inputs, added up; notes of all of them, each once.
 pub fn read_all(
     paths: &[PathBuf],
@@ -175,6 +201,7 @@ pub fn read_all(
     selection: Selection,
     global: &Global,
 ) -> anyhow::Result<Aggregated> {
+    refuse_parts(paths)?;
     let parts = paths.iter().map(|path| read(path, images, selection, global));
     let all = Aggregated::sum(parts.collect::<anyhow::Result<Vec<_>>>()?)?;
     if !selection.allow_few {

@@ -89,7 +89,7 @@ fn table(out: &mut Markup, head: &str, rows: &[Share]) {
     );
     for row in rows.iter().take(MOST_ROWS) {
         out.raw("<tr>");
-        let name = if row.name.is_empty() { "not told" } else { &row.name };
+        let name = if row.name.is_empty() { "unknown" } else { &row.name };
         out.leaf("th", &[("scope", &"row")], &crate::visible(name));
         let number = row.recordings.map_or_else(String::new, |number| number.to_string());
         out.leaf("td", &[("class", &"n")], &number);

@@ -104,7 +104,7 @@ class Given:
             if self.rejected and self.strict:
                 raise FleetError(self.rejected[0][1])
             if not self.shards and self.rejected:
-                raise FleetError(f"nothing to merge: {self.files} files are rejected; {self.rejected[0][1]}")
+                raise FleetError(f"nothing to merge: of {self.files} files none can be; {self.rejected[0][1]}")
             plan = planned.make(self.shards, options)
             if plan.rejected and self.strict:
                 shard, why = plan.rejected[0]

@@ -9,6 +9,8 @@ from planish_spark import weight
 #: What the period of a sampler counts, and branches for each, as a fraction.
 UNITS = {"executions": (1, 1), "branches": (1, 1), "ns": (3, 8), "cycles": (1, 8)}
 
+#: Longest time that a recording is believed.
+_MOST_SECONDS = 31 * 86_400
 _MOST = (1 << 64) - 1
 
 
@@ -37,11 +39,11 @@ class Law:
     def cap(self, seconds: int, cpus: int) -> int | None:
         """The part of what passed that can have passed in so many seconds on so many CPUs, in 1/65536.
 
-        ``None`` where all of it can.
+        ``None`` where all of it can. Nobody records for more than 31 days.
         """
         if self.unit == "executions":
             return None
-        allowed = (seconds + 1) * cpus * 1_000_000_000 * (1 if self.unit == "ns" else 8)
+        allowed = (min(seconds, _MOST_SECONDS) + 1) * cpus * 1_000_000_000 * (1 if self.unit == "ns" else 8)
         return (allowed << 16) // self.events if self.events > allowed else None
 
     def added(self, other: Law) -> Law | None:

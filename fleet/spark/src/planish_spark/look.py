@@ -101,7 +101,10 @@ def look(path: str, data: bytes) -> Shard:
     try:
         _check_columns(path, metadata.schema)
         pages.check_sums(path, memoryview(data), metadata)
-        return _with(shard, largest=rows.check(path, file, description.architecture, sources.claimed(description, _entered(read))))
+        claimed = sources.claimed(description, _entered(read))
+        # The rows of a part are of any kind.
+        has_wholes = description.of == 1
+        return _with(shard, largest=rows.check(path, file, description.architecture, claimed, has_wholes))
     except BadShard as bad:
         return _with(shard, fault=str(bad))
 
@@ -140,8 +143,8 @@ def _version(path: str, pairs: dict[str, str]) -> int:
     known = {str(version): version for version in range(1, VERSION + 1)}
     if stated not in known:
         raise BadShard(
-            f"{path}: counts artefact of version {stated}, this planish-spark reads version {VERSION}; "
-            "aggregate the recording again"
+            f"{path}: counts artefact of version {stated}, this planish-spark reads versions up to {VERSION}; "
+            "update planish-spark, or aggregate the recording again"
         )
     return known[stated]
 

@@ -222,10 +222,12 @@ def _choose(plan: Plan, given: list[Chosen]) -> dict[str, _Counted]:
                 free = True
             else:
                 clash = clash or (other.shard, recording.id)
-        if clash is None and covered is not None and free:
-            clash = covered, next(one.id for one in own.recordings if one.id in counted)
         if clash is not None:
-            told = f"holds the recording {clash[1]}, which counts in {clash[0].path}, and others, which do not"
+            told = f"holds the recording {clash[1]}, of which {clash[0].path} has only a part that counts already"
+            plan.rejected.append((shard, f"{told}; give all parts of it, or none"))
+        elif covered is not None and free:
+            id_ = next(one.id for one in own.recordings if one.id in counted)
+            told = f"holds the recording {id_}, which counts in {covered.path}, and others, which do not"
             plan.rejected.append((shard, f"{told}; give shards that share no recordings"))
         elif covered is not None:
             if _differs(shard, covered):

@@ -24,7 +24,8 @@ _TEXTS = ("id", "host", "host_class", "cpu_model", "architecture", "source", "pr
 _NUMBERS = {"begin": (1 << 64) - 1, "end": (1 << 64) - 1, "depth": (1 << 32) - 1, "period": (1 << 64) - 1}
 _MOST_U32 = (1 << 32) - 1
 _MOST_U64 = (1 << 64) - 1
-_NUMBERS["cpus"] = _MOST_U32
+#: The most CPUs that Linux knows of a machine (NR_CPUS of x86-64).
+_NUMBERS["cpus"] = 8192
 
 
 class Wrong(ValueError):
@@ -216,7 +217,7 @@ def _check_all(recordings: tuple[Recording, ...]) -> None:
         _check(one)
     for one, following in zip(recordings, recordings[1:]):
         if one.id >= following.id:
-            raise Wrong("recordings by ID, each once", f"{following.id} behind one that is not before it")
+            raise Wrong("recordings by ID, each once", f"{following.id} out of order")
 
 
 def _check(one: Recording) -> None:

@@ -57,14 +57,23 @@ _HEX = "^([0-9a-f][0-9a-f])*$"
 _Key = list[Any]
 
 
-def check(path: str, file: Any, architecture: str, claimed: int | None = None) -> int:
+#: Kinds of which there may be no more than a recording had.
+_CLAIMED = ("branch", "sample", "fall-through")
+#: What the sum of branches from other images is kept under.
+_ELSEWHERE = "branch from elsewhere"
+
+
+def check(
+    path: str, file: Any, architecture: str, claimed: int | None = None, has_wholes: bool = False
+) -> int:
     """Reads all rows of a ``pyarrow.parquet.ParquetFile``; the largest count.
 
-    Branches, and samples, must not add up to more than is ``claimed``. ``architecture`` is that of the images of a file without a column for it. Raises ``BadShard`` at the first bad
+    Branches, samples and ranges must each not add up to more than is ``claimed``, and those of the first half not to more
+    than all, if the file ``has_wholes``. ``architecture`` is that of the images of a file without a column for it. Raises ``BadShard`` at the first bad
     row.
     """
     largest, last = 0, None
-    sums = {"branch": 0, "sample": 0}
+    sums = dict.fromkeys((*KINDS, _ELSEWHERE), 0)
     for group in range(file.num_row_groups):
         first = 0
         try:
@@ -78,8 +87,7 @@ def check(path: str, file: Any, architecture: str, claimed: int | None = None) -
                     place = f"row group {group + 1}, row {first + row}"
                     raise malformed(path, place, expected, "another row")
                 largest = max(largest, int(pc.max(rows["count"]).as_py()))
-                if claimed is not None:
-                    _claim(path, rows, sums, claimed)
+                _claim(path, rows, sums, claimed, has_wholes)
                 last = rows.slice(rows.num_rows - 1)
                 first += rows.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -91,18 +99,30 @@ def check(path: str, file: Any, architecture: str, claimed: int | None = None) -
     return largest
 
 
-def _claim(path: str, rows: Any, sums: dict[str, int], claimed: int) -> None:
-    """Adds rows to the sums. Raises ``BadShard`` where they are more than is claimed."""
-    for kind in sums:
-        # What comes from another image stands there, too.
-        own = rows["count"].filter(pc.and_(pc.equal(rows["kind"], kind), pc.is_valid(rows["first"])))
-        if len(own):
-            largest = int(pc.max(own).as_py())
-            # A sum of smaller ones stays far below 10^38.
-            sums[kind] += largest if largest > claimed else int(pc.sum(own).as_py())
-    if max(sums.values()) > claimed:
-        told = f"counts more branches or samples than the {claimed} that its recording had"
-        raise BadShard(f"{path}: {told}; take the shard from its host again")
+def _claim(path: str, rows: Any, sums: dict[str, int], claimed: int | None, has_wholes: bool) -> None:
+    """Adds rows to the sums. Raises ``BadShard`` where they are more than is claimed, or a half more than the whole."""
+    again = "take the shard from its host again"
+    for kind in _CLAIMED:
+        sums[kind] += _sum(rows["count"].filter(pc.equal(rows["kind"], kind)))
+        sums[f"first-half-{kind}"] += _sum(rows["count"].filter(pc.equal(rows["kind"], f"first-half-{kind}")))
+    # What comes from another image stands there, too.
+    sums[_ELSEWHERE] += _sum(rows["count"].filter(pc.and_(pc.equal(rows["kind"], "branch"), pc.is_null(rows["first"]))))
+    if has_wholes and any(sums[f"first-half-{kind}"] > sums[kind] for kind in _CLAIMED):
+        raise BadShard(f"{path}: counts more of the first half of its samples than of all; {again}")
+    own = [sums[kind] - (sums[_ELSEWHERE] if kind == "branch" else 0) for kind in _CLAIMED]
+    if claimed is not None and max(own) > claimed:
+        told = f"counts more branches, samples or ranges than the {claimed} that its recording had"
+        raise BadShard(f"{path}: {told}; {again}")
+
+
+def _sum(counts: Any) -> int:
+    """The sum of counts below 10^38, which may be more than a decimal holds."""
+    if len(counts) == 0:
+        return 0
+    largest = int(pc.max(counts).as_py())
+    if largest < 10**38 // len(counts):
+        return int(pc.sum(counts).as_py())
+    return sum(int(count) for count in counts.to_pylist())
 
 
 def _whole(batch: Any, architecture: str) -> Any:

@@ -89,7 +89,7 @@ def _of_law(description: Description) -> int:
         raise NoWeight("it was weighed already, but not to executions; give its recordings' own shards")
     bits = _together(recordings)
     if bits is None:
-        raise NoWeight("a count of it stands for no or for more than 4294967295 executions; is its law right?")
+        raise NoWeight("a count of it stands for no execution, or for more than 4294967295; is its law right?")
     return bits
 
 

@@ -171,7 +171,7 @@ fn add_up(
     loop {
         refuse(&rejected, strict)?;
         if let (true, Some(first)) = (shards.is_empty(), rejected.first()) {
-            bail!("nothing to merge: {given} files are rejected; {}", first.why);
+            bail!("nothing to merge: of {given} files none can be; {}", first.why);
         }
         let plan = Plan::of(&shards, options)?;
         if let (true, Some((shard, why))) = (strict, plan.rejected.first()) {

@@ -2,7 +2,7 @@
 
 use super::second;
 use anyhow::{Context as _, bail};
-use fleet::Recording;
+use fleet::{Recording, inputs};
 use std::path::{Path, PathBuf};
 
 /// Options of the commands that make a shard of each input.
@@ -69,7 +69,7 @@ impl Described {
     pub fn place(&self, recording: &Recording) -> anyhow::Result<PathBuf> {
         match (&self.output, &self.into) {
             (Some(output), _) => Ok(output.clone()),
-            (None, Some(into)) => Ok(into.join(format!("{}.counts", recording.id))),
+            (None, Some(into)) => Ok(into.join(inputs::file_name(&recording.id))),
             (None, None) => bail!("-o FILE or --into DIR says where to write"),
         }
     }

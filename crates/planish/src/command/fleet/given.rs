@@ -95,30 +95,37 @@ impl Given {
         Given { inputs, files: files.into_iter().zip(0..).collect(), ..Given::default() }
     }
 
-    /// The shards that were merged, with the first recording of each; where they are of several
-    /// sources, those with branch stacks, if there are any. A stack and a sample of a clock say
-    /// different things, so that whether there are enough of them is told of one kind alone.
+    /// The shards that were merged, each with its first recording, and whether it has branch stacks.
     ///
     /// # Errors
     /// Where one cannot be looked at any more.
-    pub fn judged(&self, merged: &MergedFleet) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
-        let bad: BTreeSet<&PathBuf> = merged.rejected.iter().map(|one| &one.path).collect();
-        let (mut all, mut stacks) = (Vec::new(), Vec::new());
-        for (path, _) in &self.files {
-            if bad.contains(&self.named(path)) {
-                continue;
-            }
+    pub fn chosen(
+        &self,
+        merged: &MergedFleet,
+    ) -> anyhow::Result<Vec<((PathBuf, Recording), bool)>> {
+        let aside = [&merged.rejected, &merged.duplicates, &merged.left_out];
+        let aside: BTreeSet<&PathBuf> = aside.into_iter().flatten().map(|one| &one.path).collect();
+        let mut chosen = Vec::new();
+        for (path, _) in self.files.iter().filter(|(path, _)| !aside.contains(&self.named(path))) {
             let Some(shard) = super::look(path, &mut Vec::new())? else { continue };
             let has_stacks = shard.about.ledger.branches.entered > 0;
             let Some(first) = shard.description.recordings.into_iter().next() else { continue };
-            let list = if has_stacks { &mut stacks } else { &mut all };
-            list.push((path.clone(), first));
+            chosen.push(((path.clone(), first), has_stacks));
         }
-        if merged.sources.len() > 1 && !stacks.is_empty() {
-            return Ok(stacks);
-        }
-        all.append(&mut stacks);
-        Ok(all)
+        Ok(chosen)
+    }
+
+    /// The same, but, where they are of several sources, those with branch stacks alone, if there are any. A
+    /// stack and a sample of a clock say different things, so that whether there are enough of them is told of
+    /// one kind.
+    ///
+    /// # Errors
+    /// As [`Given::chosen`].
+    pub fn judged(&self, merged: &MergedFleet) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
+        let chosen = self.chosen(merged)?;
+        let stacks_alone = merged.sources.len() > 1 && chosen.iter().any(|(_, stacks)| *stacks);
+        let judged = chosen.into_iter().filter(|(_, stacks)| *stacks || !stacks_alone);
+        Ok(judged.map(|(one, _)| one).collect())
     }
 
     fn fetch(
@@ -222,7 +229,8 @@ impl Given {
         for aside in lists.into_iter().flatten() {
             *aside = Aside { path: self.named(&aside.path), why: self.told(&aside.why) };
         }
-        merged.capped.iter_mut().for_each(|path| *path = self.named(path));
+        let paths = merged.capped.iter_mut().chain(&mut merged.ahead);
+        paths.for_each(|path| *path = self.named(path));
         merged.fetched = self.objects.as_ref().map_or((0, 0), |objects| objects.fetched);
         merged
     }

@@ -52,7 +52,7 @@ pub enum Addresses {
     File,
 }
 
-/// Make shards of what other profilers recorded.
+/// Make shards from what other profilers recorded.
 ///
 /// The innermost address of each stack becomes a sample of its program. Where the addresses are
 /// those of a process, planish needs the programs: it looks for them by build ID in --binaries, and
@@ -179,6 +179,13 @@ fn counted(
         }
         let images = inputs::open_images(&args.binary)?;
         let found = preaggregated::aggregate(path, bytes.as_slice(), &images)?;
+        if let [image] = &images[..] {
+            let image = image.path().display();
+            eprintln!(
+                "note: {} does not say which build its addresses are of; they are taken for those of {image}",
+                path.display()
+            );
+        }
         let recording = Recording { architecture: architecture(&images), ..Recording::default() };
         return Ok((found.counts, recording, Read::Bolt));
     };

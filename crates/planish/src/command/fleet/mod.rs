@@ -37,11 +37,11 @@ pub struct Args {
 enum Tool {
     /// Count one recording, and write down where, when and how it was made
     Shard(shard::Args),
-    /// Make shards of what other profilers recorded: pprof, OpenTelemetry, BOLT's text
+    /// Make shards from what other profilers recorded: pprof, OpenTelemetry, BOLT's text
     Import(import::Args),
     /// Write counts as pprof, OpenTelemetry profiles or BOLT's text, for other tools
     Export(export::Args),
-    /// Put shards into an object store, each once, however often it is tried
+    /// Put shards into an object store, each once, however often you run it
     Upload(upload::Args),
     /// Add up counts files, each recording once, in bounded memory
     Merge(merge::Args),

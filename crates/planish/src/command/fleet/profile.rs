@@ -88,13 +88,7 @@ fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
         None
     };
     let of_service = service.builds(&counts, &newest);
-    if of_service.is_empty() {
-        let others: Vec<&str> = counts.images.iter().take(5).map(|image| &*image.path).collect();
-        bail!(
-            "no shard counts a program called {name}; there are {}; --name says how it is called",
-            if others.is_empty() { "none".to_owned() } else { others.join(", ") }
-        );
-    }
+    service.refuse_unknown(&args.service, &counts, &of_service)?;
     let mut builds: Vec<Build> = Vec::new();
     let mut made: Vec<SampleProfile> = Vec::new();
     for counts in &of_service {
@@ -125,8 +119,12 @@ fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
     if !global.quiet {
         merged.lines(global.verbose).iter().for_each(|line| eprintln!("{line}"));
         told.lines().iter().for_each(|line| eprintln!("{line}"));
-        if let Some(evidence) = &evidence {
-            print_evidence(evidence);
+        match &evidence {
+            Some(evidence) => print_evidence(evidence),
+            None => eprintln!(
+                "note: no recording has this build, so whether there are enough is not known; the \
+                 counts of older builds are what their sources have in common with it"
+            ),
         }
     }
     let whole = merged.rejected.is_empty() && told.all_used();

@@ -14,7 +14,7 @@ const MOST_PATIENCE: u64 = 600;
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(next_help_heading = "Object stores")]
 pub struct Retry {
-    /// Repeat each request to an object store that fails for so long: seconds, or 90s, 5m; up to 10m
+    /// Repeat a request to an object store that fails, for this long: seconds, or 90s, 5m; up to 10m
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = patience)]
     retry_for: u64,
 }

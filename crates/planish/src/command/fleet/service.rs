@@ -70,4 +70,32 @@ impl Service {
         };
         counts.images.iter().filter(is_named).collect()
     }
+
+    /// Refuses a name that nothing has which was counted.
+    ///
+    /// # Errors
+    /// Where there is no build, or one was named and only the newest is there, under another name.
+    pub fn refuse_unknown(
+        &self,
+        args: &ServiceArgs,
+        counts: &Counts,
+        builds: &[&ImageCounts],
+    ) -> anyhow::Result<()> {
+        let is_named = |image: &ImageCounts| {
+            Path::new(&image.path).file_name().is_some_and(|file| *file == *self.name)
+        };
+        let known = match &args.name {
+            Some(_) => builds.iter().any(|image| is_named(image)),
+            None => !builds.is_empty(),
+        };
+        if known {
+            return Ok(());
+        }
+        let others: Vec<&str> = counts.images.iter().take(5).map(|image| &*image.path).collect();
+        bail!(
+            "no shard counts a program called {}; there are {}; --name says how it is called",
+            self.name,
+            if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+        );
+    }
 }

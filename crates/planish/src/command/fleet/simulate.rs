@@ -45,10 +45,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SOURCES)))]
     pub sources: u32,
-    /// Deliver so many of a hundred shards twice
+    /// Deliver this many of every hundred shards twice
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent_of_all)]
     pub duplicates: f64,
-    /// Cut so many of a hundred shards off
+    /// Cut off this many of every hundred shards
     #[arg(long, value_name = "PERCENT", default_value_t = 0.0, value_parser = percent_of_all)]
     pub truncated: f64,
     /// What all chance depends on

@@ -108,12 +108,24 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     if merged.sources.len() > 1 {
         counts = sums.of_files(&judged)?.unwrap_or_default();
     }
+    let shares = if merged.sources.len() > 1 { sums.executions(&given, &merged)? } else { None };
+    let given_by = shares.as_ref().map_or(&counts, |(_, counts)| counts);
     let own = counts.images.iter().find(|one| newest.is(one));
-    let whole = total(&service.builds(&counts, &newest));
+    if args.service.name.is_some() {
+        service.refuse_unknown(&args.service, &counts, &service.builds(&counts, &newest))?;
+    }
     Ok(FleetStatus {
         name: service.name.clone(),
-        builds: builds(&service, &newest, &counts),
-        classes: classes(&service, &newest, &sums, &judged, (own, whole))?,
+        builds: builds(&service, &newest, given_by),
+        classes: match &shares {
+            None => classes(&service, &newest, (&sums, &judged), None, (own, given_by))?,
+            Some((weighed, _)) => {
+                let all: Vec<Judged> =
+                    given.chosen(&merged)?.into_iter().map(|one| one.0).collect();
+                let shares = Some((weighed, &all[..]));
+                classes(&service, &newest, (&sums, &judged), shares, (own, given_by))?
+            }
+        },
         sources: sources(&merged),
         evidence: own
             .map(|own| Evidence::of(own, &service.recorded.image))
@@ -129,6 +141,7 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
 }
 
 /// How shards are added up to be looked at.
+#[derive(Clone)]
 struct Sums<'s> {
     choice: Choice,
     folder: &'s Path,
@@ -144,6 +157,23 @@ impl Sums<'_> {
         let merged = choose::merge(given, &self.choice, Mixing::Raw, &place, &self.global)?;
         choose::refuse_part(&merged)?;
         Ok((merged, choose::read_sum(&place)?))
+    }
+
+    /// The sum in executions, in which counts of different sources can be added, and how it is made; none where
+    /// a shard does not say how many its counts stand for.
+    fn executions(
+        &self,
+        given: &Given,
+        merged: &MergedFleet,
+    ) -> anyhow::Result<Option<(Sums<'_>, Counts)>> {
+        let choice = Choice { raw: false, executions: true, ..self.choice.clone() };
+        let weighed = Sums { choice, ..self.clone() };
+        match weighed.of(given) {
+            Ok((found, counts)) if found.merged == merged.merged => Ok(Some((weighed, counts))),
+            Ok(_) => Ok(None),
+            Err(error) if matches!(error.downcast_ref(), Some(Error::Nothing { .. })) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The sum of some shards; none where the options take none of them.
@@ -205,24 +235,32 @@ fn builds(service: &Service, newest: &Newest<'_>, counts: &Counts) -> Vec<Share>
     shares
 }
 
-/// What each class of hosts gave, and how far it agrees with the sum of the newest build, which is given
-/// with the sum of all builds.
+/// What each class of hosts gave, and how far it agrees with the sum of the newest build. How shards are added up to
+/// be judged, and, where that differs, to tell what they gave, with the shards; and both sums of all of them.
 fn classes(
     service: &Service,
     newest: &Newest<'_>,
-    sums: &Sums<'_>,
-    judged: &[Judged],
-    (all, whole): (Option<&ImageCounts>, f64),
+    (sums, judged): (&Sums<'_>, &[Judged]),
+    shares: Option<(&Sums<'_>, &[Judged])>,
+    (all, whole): (Option<&ImageCounts>, &Counts),
 ) -> anyhow::Result<Vec<Share>> {
-    let mut shares = Vec::new();
-    let groups = grouped(judged, |one| one.host_class.clone());
-    for (class, files) in
-        groups.into_iter().filter(|(class, _)| !class.is_empty()).take(MOST_CLASSES)
-    {
-        let Some(counts) = sums.of_files(&files)? else { continue };
-        let own = counts.images.iter().find(|one| newest.is(one)).zip(all);
-        let overlap = own.and_then(|(own, all)| stability::overlap(own, all));
-        shares.push(Share {
+    let of = |one: &Recording| one.host_class.clone();
+    let (giving, shards) = shares.unwrap_or((sums, judged));
+    let mut of_class = grouped(judged, of);
+    let whole = total(&service.builds(whole, newest));
+    let mut found = Vec::new();
+    let groups = grouped(shards, of).into_iter().filter(|(class, _)| !class.is_empty());
+    for (class, files) in groups.take(MOST_CLASSES) {
+        let Some(counts) = giving.of_files(&files)? else { continue };
+        let judged = of_class.remove(&class).filter(|_| shares.is_some());
+        let alike = judged.map(|files| sums.of_files(&files)).transpose()?.flatten();
+        let own = match shares {
+            Some(_) => alike.as_ref(),
+            None => Some(&counts),
+        };
+        let own = own.and_then(|own| own.images.iter().find(|one| newest.is(one)));
+        let overlap = own.zip(all).and_then(|(own, all)| stability::overlap(own, all));
+        found.push(Share {
             name: class,
             recordings: Some(files.len() as u64),
             percent: percent(total(&service.builds(&counts, newest)), whole),
@@ -230,7 +268,7 @@ fn classes(
             note: String::new(),
         });
     }
-    Ok(shares)
+    Ok(found)
 }
 
 /// How many recordings are of each source.
@@ -240,7 +278,7 @@ fn sources(merged: &MergedFleet) -> Vec<Share> {
         recordings: Some(*number),
         percent: percent(*number as f64, merged.recordings as f64),
         overlap_percent: None,
-        note: "share of the recordings".to_owned(),
+        note: "by number of recordings".to_owned(),
     };
     merged.sources.iter().map(share).collect()
 }

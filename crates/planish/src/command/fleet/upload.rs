@@ -1,4 +1,4 @@
-//! `planish fleet upload`: shards into an object store, each once, however often it is tried.
+//! `planish fleet upload`: shards into an object store, each once, however often you run it.
 //!
 //! A shard's key follows from its recordings, so that who uploads it again, or from another host, names
 //! the same object. Nothing is remembered here: what is there is the store's to say.
@@ -12,7 +12,6 @@ use fleet::{Shard, inputs};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use stores::{Address, Error, Fate, Put, Store};
@@ -24,7 +23,7 @@ const BATCH: usize = 256;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Directories with shards *.counts in or below them, shards, or patterns with * and ?; what
-    /// begins with a point is not whole yet and is left alone
+    /// begins with a dot is not whole yet and is left alone
     #[arg(required = true, value_name = "SPOOL|FILE")]
     pub inputs: Vec<PathBuf>,
     /// Where to: s3://BUCKET/KEY or gs://BUCKET/KEY; each shard becomes KEY/ID.counts, ID being that of
@@ -197,26 +196,14 @@ fn identity(path: &Path) -> Option<(u64, u64, i64, i64)> {
 /// them.
 fn name(shard: &Shard) -> String {
     let description = &shard.description;
-    let mut name = String::new();
     match (&description.recordings[..], &description.partition) {
-        ([one], None) if one.weights.is_empty() => {
-            for byte in one.id.bytes() {
-                let plain = byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-                // What begins with a point is hidden.
-                if plain && !(byte == b'.' && name.is_empty()) {
-                    name.push(char::from(byte));
-                } else {
-                    let _ = write!(name, "%{byte:02X}");
-                }
-            }
-        }
+        ([one], None) if one.weights.is_empty() => inputs::file_name(&one.id),
         _ => {
             let hash = Sha256::digest(description.text().as_bytes());
             let digits = hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            name = format!("merged-{digits}");
+            inputs::file_name(&format!("merged-{digits}"))
         }
     }
-    format!("{name}.{}", inputs::ENDING)
 }
 
 impl Told {

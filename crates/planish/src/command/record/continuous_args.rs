@@ -20,11 +20,11 @@ pub struct ContinuousArgs {
     /// With --continuous: how long each window is: 5s, 500ms, 1m
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, requires = "continuous")]
     pub window: Duration,
-    /// With --continuous: from the begin of one window to the next, at least
+    /// With --continuous: from the beginning of one window to the next, at least
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, requires = "continuous")]
     pub every: Duration,
     /// With --continuous: what recording and counting may cost, in percent of one CPU; where it is more,
-    /// pauses get longer and samples fewer, and at last the collector ends with exit code 1
+    /// pauses get longer and samples fewer, and in the end the collector stops with exit code 1
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = share, requires = "continuous")]
     pub cpu_budget: f64,
     /// With --continuous: how large the spool may get; then nothing is recorded until shards are taken
