@@ -9,7 +9,8 @@
 //! which objects it is for, and [`compiler`] whether the profile is one of the build's compiler.
 //! [`build`] puts them together to a call of make. [`workload::build`] compiles the programs that a
 //! kernel is trained and judged with, and makes an initramfs of them; what they say is read by
-//! `record::machine`. [`recording`], [`cost`] and [`time`] boot kernels with it.
+//! `record::machine`. [`recording`], [`cost`] and [`time`] boot kernels with it; [`experiment`] builds
+//! variants in many orders and compares what they cost.
 
 pub mod anchor;
 pub mod build;
@@ -20,6 +21,7 @@ pub mod config;
 pub mod cost;
 pub mod edits;
 mod error;
+pub mod experiment;
 pub mod initrd;
 pub mod machine;
 pub mod make;

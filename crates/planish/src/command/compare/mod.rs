@@ -101,25 +101,38 @@ fn compare(what: What, global: &Global) -> anyhow::Result<u8> {
     } else {
         Some(binaries(&what, &judge)?)
     };
-    let Some(mut told) = told else { return Ok(INTERRUPTED) };
+    let Some(told) = told else { return Ok(INTERRUPTED) };
+    concluded(told, &what.output, &judge.gates, global)
+}
+
+/// Tells a result; the exit code that it has.
+///
+/// # Errors
+/// Where it cannot be told.
+pub fn concluded(
+    mut told: Told,
+    output: &Output,
+    gates: &[Gate],
+    global: &Global,
+) -> anyhow::Result<u8> {
     told.analysis.measurement.raw = told.raw.iter().map(|path| shown_name(path)).collect();
-    tell::tell(&told, &what.output)?;
+    tell::tell(&told, output)?;
     let measurement = &told.analysis.measurement;
     // The rest was compared and told, but a program that fails is no fine end.
     let stopped = !measurement.stopped.is_empty();
-    let open = gate::open(&judge.gates, measurement);
+    let open = gate::open(gates, measurement);
     if !global.quiet {
         open.iter().for_each(|line| eprintln!("planish: {line}"));
     }
     let may_be_slower = |row: &Compared| gate::may_be_slower(row, measurement);
-    let open = match judge.gates.is_empty() {
+    let open = match gates.is_empty() {
         true => measurement.comparisons.iter().any(may_be_slower),
         false => !open.is_empty(),
     };
-    Ok(match gate::hit(&judge.gates, measurement) {
+    Ok(match gate::hit(gates, measurement) {
         _ if measurement.interrupted => INTERRUPTED,
         Some(reason) => {
-            if !judge.gates.is_empty() && !global.quiet {
+            if !gates.is_empty() && !global.quiet {
                 eprintln!("planish: {reason}");
             }
             NEGATIVE

@@ -1,0 +1,11 @@
+//! What does a change of how a kernel is built do, apart from the luck of one layout? Variants of a tree are built side by
+//! side, each is linked in random orders of its code and data as well, every image boots on the deterministic machine,
+//! and `compare` judges the counts over the orders as it judges programs over layouts.
+
+mod builds;
+mod counted;
+mod variant;
+
+pub use builds::{Experiment, Images};
+pub use counted::{Booting, FIGURES, Figure, analysed, design, images};
+pub use variant::KernelVariant;

@@ -1,0 +1,245 @@
+//! `planish kernel compare`: what a change of flags, options or compilers does to a kernel, over random orders of its code.
+
+use super::build::MakeArgs;
+use super::machine::MachineArgs;
+use crate::cli::{BAD_INPUT, Choice, Global};
+use crate::command::INTERRUPTED;
+use crate::command::compare::{Output, Told, concluded};
+use crate::input;
+use crate::output;
+use crate::progress::Ticker;
+use anyhow::bail;
+use compare::{AnalysisOptions, Settings, gate, kept};
+use kernel::experiment::{Booting, Experiment, Images, KernelVariant, analysed, design, images};
+use kernel::machine::Initrd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The counts that decide.
+const METRIC: Choice<&str> = Choice(&[
+    ("l1i-misses", "l1i-misses", "Lines of code that the first-level cache lacked"),
+    ("taken-branches", "taken-branches", "Branches that were taken"),
+    ("instructions", "instructions", "Instructions"),
+    (
+        "itlb-4k-misses",
+        "itlb-4k-misses",
+        "Pages of 4 KiB of code that the translation buffer lacked",
+    ),
+    ("itlb-2m-misses", "itlb-2m-misses", "Pages of 2 MiB of code that it lacked"),
+]);
+
+/// Build variants of a kernel, link each in random orders, and say what the change does, apart from layout luck.
+///
+/// Each variant is built in a directory of its own below --output-dir. Then vmlinux is linked again in --orders random
+/// orders of its code and data, with everything that follows a link; no object is compiled for that. Every image boots
+/// once on the deterministic machine, which counts: instructions, taken branches, misses of simulated caches. These are
+/// no times. A difference counts if it is there on average over the orders; one that only the images as built have is
+/// layout luck.
+///
+/// Functions are ordered one by one in trees that `planish kernel prepare` prepared (or Linux 6.13 and newer) and that
+/// clang compiles; otherwise the code of object files is. gcc's objects are linked by lld too.
+///
+/// What is there from an earlier call is not repeated: neither builds nor orders nor boots. With --format json it prints
+/// what `planish compare` prints (planish-compare).
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish kernel compare linux-6.12 --output-dir out --variant base \\
+      --variant 'align32: KCFLAGS=-falign-functions=32'
+  planish kernel compare linux-6.12 --output-dir out --orders 20 --metric taken-branches \\
+      --variant 'O2: CC=gcc' --variant 'O3: CC=gcc KCFLAGS=-O3' --html kernels.html
+  planish kernel compare linux-6.12 --output-dir out --variant base --variant 'smp: CONFIG_NR_CPUS=2'
+
+Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of --fail-if is hit), 2 wrong usage or input, or a
+variant that does not build or boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more, 130
+interrupted.")]
+pub struct Args {
+    /// The top directory of the Linux sources; nothing is built in it, and it must be clean
+    #[arg(value_name = "TREE")]
+    tree: PathBuf,
+    /// Where to put everything that is made; a build of a small configuration takes 700 MB, an order 3 MB
+    #[arg(long, value_name = "DIR")]
+    output_dir: PathBuf,
+    /// A variant: its name, and after a colon options of the configuration (CONFIG_NAME=value) and
+    /// variables of make (KCFLAGS=…, CC=gcc); the first is the base. Repeatable
+    #[arg(long, required = true, value_name = "NAME[: WORDS]")]
+    variant: Vec<String>,
+    /// Random orders of each variant
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    orders: u32,
+    /// What decides; the other counts are shown beside it
+    #[arg(long, value_parser = METRIC, default_value = "l1i-misses")]
+    metric: &'static str,
+    /// Differences within plus or minus this many per cent count as none [default: 1]
+    #[arg(long, value_name = "PCT")]
+    margin: Option<f64>,
+    /// The configuration that all variants begin with, in place of a small one. It must boot with a serial
+    /// console and an initrd
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Boot this initrd in place of planish's workload; its init must keep to docs/reference/kernel.md
+    #[arg(long, value_name = "FILE")]
+    initrd: Option<PathBuf>,
+    #[command(flatten)]
+    make: MakeArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Keep the counts as JSON lines, which `planish compare show` reads
+    #[arg(long, value_name = "FILE")]
+    raw: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    if let Some(margin) = args.margin.filter(|margin| !(*margin > 0.0 && *margin < 100.0)) {
+        bail!("--margin {margin}: give a percentage between 0 and 100");
+    }
+    let gates = gate::parse(&args.output.fail_if)?;
+    let variants = variants(&args.variant)?;
+    let read = args.config.iter().chain(&args.initrd).map(PathBuf::as_path);
+    output::refuse_inputs(args.raw.iter().map(PathBuf::as_path), read)?;
+    let begin = args.config.as_ref().map(|path| input::read_to_string(path)).transpose()?;
+    let initrd = Initrd::of(args.initrd.as_deref())?;
+    let experiment =
+        Experiment::open(&args.tree, &args.output_dir, begin, args.make.make(), args.orders)?;
+    let mut failed = Vec::new();
+    let built = built(&experiment, variants, &mut failed, global)?;
+    crate::command::handle_interrupts();
+    let machine = args.machine.machine();
+    let booting =
+        Booting { machine: &machine, initrd: &initrd, kept: &args.output_dir.join("counts") };
+    let Some((built, counts)) = counted(&booting, built, &mut failed, global)? else {
+        eprintln!("planish: interrupted; the same command goes on with what is there");
+        return Ok(INTERRUPTED);
+    };
+    let margin = args.margin.map(|per_cent| per_cent / 100.0);
+    let settings = Settings { margin, ..Settings::default() };
+    let design = design(&built, &settings)?;
+    let options = AnalysisOptions {
+        correction: args.output.correct,
+        among: args.output.among.unwrap_or(0) as usize,
+        ..AnalysisOptions::default()
+    };
+    let (analysis, recorded) = analysed(design, &counts, args.metric, &options)?;
+    if let Some(raw) = &args.raw {
+        kept::replaceable(raw, &recorded.design)?;
+        kept::begin(raw, &recorded)?;
+    }
+    let told = Told { analysis, raw: args.raw.iter().cloned().collect() };
+    let code = concluded(told, &args.output, &gates, global)?;
+    // The others were compared and told, but a kernel that fails is no fine end.
+    Ok(if failed.is_empty() { code } else { BAD_INPUT })
+}
+
+/// The variants, the base first: one without words, which is put before others where there is none.
+fn variants(given: &[String]) -> anyhow::Result<Vec<KernelVariant>> {
+    let mut variants: Vec<KernelVariant> = Vec::new();
+    for text in given {
+        let (name, words) = text.split_once(':').unwrap_or((text, ""));
+        let words = match words.trim() {
+            "" => Ok(Vec::new()),
+            words => build::split_words(words),
+        };
+        let words = words.map_err(|why| anyhow::anyhow!("--variant '{text}': {why}"))?;
+        let variant = KernelVariant::of(name.trim(), &words)?;
+        if variants.iter().any(|other| other.name == variant.name) {
+            bail!("--variant {}: two variants have this name", variant.name);
+        }
+        variants.push(variant);
+    }
+    if variants.len() == 1 {
+        if variants.first().is_some_and(|one| one.name == "base") {
+            bail!("there is nothing to compare with the base; give another --variant");
+        }
+        variants.insert(0, KernelVariant::of("base", &[])?);
+    }
+    Ok(variants)
+}
+
+/// Builds the variants; those that cannot be built are told of, unless it is the base.
+fn built(
+    experiment: &Experiment,
+    variants: Vec<KernelVariant>,
+    failed: &mut Vec<String>,
+    global: &Global,
+) -> anyhow::Result<Vec<(KernelVariant, Images)>> {
+    let mut built = Vec::new();
+    for (number, variant) in variants.into_iter().enumerate() {
+        let began = std::time::Instant::now();
+        let ticker = Ticker::new(&variant.name, global.quiet);
+        let made = experiment.build(&variant, &mut |order, line| match order {
+            0 => ticker.tell(line),
+            order => ticker.tell(&format!("order {order}: {line}")),
+        });
+        drop(ticker);
+        match made {
+            Ok(images) => {
+                if !global.quiet {
+                    eprintln!(
+                        "{}: {} compiled, {} images, {:.0} s",
+                        variant.name,
+                        images.compiled,
+                        images.images.len(),
+                        began.elapsed().as_secs_f64()
+                    );
+                }
+                built.push((variant, images));
+            }
+            Err(error) if number > 0 => stopped(&variant.name, &error.into(), failed),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    enough(built, failed)
+}
+
+fn stopped(name: &str, error: &anyhow::Error, failed: &mut Vec<String>) {
+    eprintln!("planish: {name} is left out: {error:#}");
+    failed.push(name.to_owned());
+}
+
+/// Nothing can be said of the base alone.
+fn enough<T>(variants: Vec<T>, failed: &[String]) -> anyhow::Result<Vec<T>> {
+    if variants.len() < 2 {
+        bail!("only the base is left to compare; {} failed", failed.join(", "));
+    }
+    Ok(variants)
+}
+
+type Counted = (Vec<(KernelVariant, Images)>, Vec<Vec<kernel::cost::Counts>>);
+
+/// Boots what was not counted yet, some images at once; none where the user ended it.
+fn counted(
+    booting: &Booting<'_>,
+    built: Vec<(KernelVariant, Images)>,
+    failed: &mut Vec<String>,
+    global: &Global,
+) -> anyhow::Result<Option<Counted>> {
+    let all = images(&built);
+    let ticker = Ticker::new("boot", global.quiet);
+    let done = AtomicUsize::new(0);
+    let counts = jobs::run(all.len(), global.threads(), |number| {
+        let Some((name, image)) = all.get(number) else { return Ok(None) };
+        ticker.tell(&format!("{} of {}: {name}", done.load(Ordering::Relaxed) + 1, all.len()));
+        let counts = booting.count(name, image);
+        done.fetch_add(1, Ordering::Relaxed);
+        counts
+    });
+    drop(ticker);
+    let mut counts = counts.into_iter();
+    let (mut kept, mut found) = (Vec::new(), Vec::new());
+    for (number, (variant, images)) in built.into_iter().enumerate() {
+        let own: Result<Option<Vec<_>>, _> = counts.by_ref().take(images.images.len()).collect();
+        match own {
+            Ok(Some(own)) => {
+                kept.push((variant, images));
+                found.push(own);
+            }
+            Ok(None) => return Ok(None),
+            Err(error) if number > 0 => stopped(&variant.name, &error.into(), failed),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Some((enough(kept, failed)?, found)))
+}

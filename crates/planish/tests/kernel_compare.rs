@@ -1,0 +1,39 @@
+//! What does `planish kernel compare` refuse before anything is built? (Builds and verdicts are tested in `crates/kernel`; whole
+//! kernels by `make kernel-compare`.)
+
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use std::process::{Command, Stdio};
+
+fn refused(words: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+    planish.current_dir(folder.path()).args(["kernel", "compare", "linux", "--output-dir", "out"]);
+    let done = planish.args(words).stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(2), "{words:?}: {told}");
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        0,
+        "{words:?}: nothing is written"
+    );
+    told
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_by_name() {
+    for (words, why) in [
+        (&["--variant", "base"][..], "nothing to compare with the base"),
+        (&["--variant", "a", "--variant", "a: KCFLAGS=-O3"], "two variants have this name"),
+        (&["--variant", "a: -O3"], "`-O3`: expected CONFIG_NAME=value, or a variable of make"),
+        (&["--variant", "a: LD=ld.bfd"], "LD is planish's own"),
+        (&["--variant", "../a: CC=gcc"], "a name has 1 to 40 letters"),
+        (&["--variant", "a: KCFLAGS='-O3"], "--variant 'a: KCFLAGS='-O3'"),
+        (&["--variant", "a: CC=gcc", "--margin", "0"], "give a percentage between 0 and 100"),
+        (&["--variant", "a: CC=gcc", "--fail-if", "ugly"], "ugly"),
+        (&["--variant", "a: CC=gcc"], "linux: No such file or directory"),
+    ] {
+        let told = refused(words);
+        assert!(told.contains(why), "{words:?}: {told}");
+    }
+}
