@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind study arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -79,6 +79,10 @@ bench-kernel: ## planish beside llvm-profgen on Debian's kernel (downloads 300 M
 kernel-e2e: setup ## a Linux 6.12 with profile and layout from Debian's sources, booted and measured (30 minutes; SERIES=6.1 too)
 	@scripts/setup.sh kernel
 	@scripts/kernel-e2e.sh $(or $(SERIES),6.12)
+
+study: setup ## a study on kernels: make study NAME=align (an hour or two); writes measurements/
+	@scripts/setup.sh kernel
+	@scripts/study.sh $(NAME)
 
 kernel-unwind: setup ## do stacks of a built kernel unwind while it runs, through cold parts too? make kernel-unwind BUILD=out
 	@scripts/kernel-unwind.sh $(BUILD)

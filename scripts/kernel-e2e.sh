@@ -12,34 +12,16 @@ export LC_ALL=C
 series=${1:-6.12}
 shift || true
 
-for tool in flex:flex bison:bison bc:bc clang-22:clang-22 ld.lld-22:lld-22 llvm-nm-22:llvm-22 qemu-system-x86_64:qemu-system-x86; do
-  command -v "${tool%:*}" >/dev/null 2>&1 || { echo "kernel-e2e: ${tool%:*} is missing; run: scripts/setup.sh kernel" >&2; exit 1; }
-done
-[ -e /usr/include/libelf.h ] || { echo "kernel-e2e: libelf-dev is missing; run: scripts/setup.sh kernel" >&2; exit 1; }
+. scripts/kernel-tree.sh
+kernel_tools kernel-e2e
 
 scripts/build.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 planish=$target/release/planish
 export PLANISH_QEMU_PLUGIN=$target/release/libplanish_qemu_branches.so
 work=$target/kernel-e2e
-tree=$work/linux-source-$series
 mkdir -p "$work"
-
-if [ ! -e "$tree/Makefile" ]; then
-  archive=/usr/src/linux-source-$series.tar.xz
-  if [ ! -e "$archive" ]; then
-    echo "kernel-e2e: downloading linux-source-$series (140 MB)" >&2
-    (cd "$work" && apt-get -q download "linux-source-$series" >&2)
-    dpkg-deb --fsys-tarfile "$work/linux-source-$series"_*.deb | tar -x -C "$work" "./usr/src/linux-source-$series.tar.xz"
-    rm -f "$work/linux-source-$series"_*.deb
-    archive=$work/usr/src/linux-source-$series.tar.xz
-  fi
-  echo "kernel-e2e: unpacking $archive" >&2
-  rm -rf "$work/unpacking"; mkdir "$work/unpacking"
-  tar -x -C "$work/unpacking" -f "$archive"
-  mv "$work/unpacking/linux-source-$series" "$tree"
-  rm -rf "$work/unpacking" "$work/usr"
-fi
+kernel_tree "$series" "$work"
 
 began=$(date +%s)
 code=0

@@ -245,4 +245,26 @@ fn hosts_that_say_more_than_can_be_are_capped_or_rejected_and_named() {
     assert_eq!((&told["capped"][0], &told["merged"]), (&"spool/b.counts".into(), &2.into()));
     let sum = total(&read(&here.join("all.counts"))) as f64;
     assert!((sum / entries as f64 - 1.5).abs() < 0.01, "{sum} of {entries}");
+    // A host may say that it has many CPUs; one that outweighs all others is named.
+    std::fs::create_dir(here.join("many")).unwrap();
+    for host in 0..5 {
+        deliver(
+            &here.join(format!("many/{host}.counts")),
+            &counts,
+            &host.to_string(),
+            |recording| {
+                honest(recording);
+                if host == 3 {
+                    recording.cpus = Some(4000);
+                    let events = 10_000_000_000_000;
+                    recording.law = Some(Law { unit: Unit::Ns, events, counts: entries });
+                }
+            },
+        );
+    }
+    let (_, said) = done(here, "fleet merge many --executions -o x.counts", 0);
+    assert!(
+        said.contains("note: many/3.counts gives 100 % of the executions of 5 files"),
+        "{said}"
+    );
 }

@@ -1,5 +1,5 @@
 //! What does `planish kernel compare` refuse before anything is built? (Builds and verdicts are tested in `crates/kernel`; whole
-//! kernels by `make kernel-compare`.)
+//! kernels by `make study NAME=align`.)
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 

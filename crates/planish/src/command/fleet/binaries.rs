@@ -179,6 +179,11 @@ fn copy(image: &Image, place: &Path) -> anyhow::Result<()> {
 
 fn find(args: &FindArgs, global: &Global) -> anyhow::Result<u8> {
     let store = Place::open(&args.store, args.retry)?;
+    if let Place::Directory(directory) = &store
+        && !directory.is_dir()
+    {
+        bail!("{}: there is no such directory", directory.display());
+    }
     let servers = args.debuginfod.as_deref();
     let servers = servers.map(|url| Servers::new(url, global.quiet)).transpose()?;
     let mut found: Vec<(String, Option<String>)> = Vec::new();

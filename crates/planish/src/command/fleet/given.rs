@@ -229,7 +229,8 @@ impl Given {
         for aside in lists.into_iter().flatten() {
             *aside = Aside { path: self.named(&aside.path), why: self.told(&aside.why) };
         }
-        let paths = merged.capped.iter_mut().chain(&mut merged.ahead);
+        let outweighs = merged.outweighs.iter_mut().map(|(path, _)| path);
+        let paths = merged.capped.iter_mut().chain(&mut merged.ahead).chain(outweighs);
         paths.for_each(|path| *path = self.named(path));
         merged.fetched = self.objects.as_ref().map_or((0, 0), |objects| objects.fetched);
         merged

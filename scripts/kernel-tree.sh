@@ -1,0 +1,31 @@
+# shellcheck shell=bash
+# The sources of one of Debian's kernels; to be sourced.
+
+# kernel_tree SERIES DIRECTORY: unpacks linux-source-SERIES into DIRECTORY, unless it is there; sets `tree`.
+kernel_tree() {
+  local series=$1 work=$2 archive
+  tree=$work/linux-source-$series
+  [ ! -e "$tree/Makefile" ] || return 0
+  archive=/usr/src/linux-source-$series.tar.xz
+  if [ ! -e "$archive" ]; then
+    echo "downloading linux-source-$series (140 MB)" >&2
+    (cd "$work" && apt-get -q download "linux-source-$series" >&2)
+    dpkg-deb --fsys-tarfile "$work/linux-source-$series"_*.deb | tar -x -C "$work" "./usr/src/linux-source-$series.tar.xz"
+    rm -f "$work/linux-source-$series"_*.deb
+    archive=$work/usr/src/linux-source-$series.tar.xz
+  fi
+  echo "unpacking $archive" >&2
+  rm -rf "$work/unpacking"; mkdir "$work/unpacking"
+  tar -x -C "$work/unpacking" -f "$archive"
+  mv "$work/unpacking/linux-source-$series" "$tree"
+  rm -rf "$work/unpacking" "$work/usr"
+}
+
+# kernel_tools NAME: ends with an error that names what is missing.
+kernel_tools() {
+  local tool
+  for tool in flex:flex bison:bison bc:bc clang-22:clang-22 ld.lld-22:lld-22 llvm-nm-22:llvm-22 qemu-system-x86_64:qemu-system-x86; do
+    command -v "${tool%:*}" >/dev/null 2>&1 || { echo "$1: ${tool%:*} is missing; run: scripts/setup.sh kernel" >&2; exit 1; }
+  done
+  [ -e /usr/include/libelf.h ] || { echo "$1: libelf-dev is missing; run: scripts/setup.sh kernel" >&2; exit 1; }
+}
