@@ -189,7 +189,7 @@ fn bad_shards_are_refused_with_their_name_and_place() {
     rows(&at("newer"), &[(1, 1)], "2");
     rows(&at("nameless"), &[(1, 1)], "1,\"x\":[1");
     for (name, why) in [
-        ("cut", "footer"),
+        ("cut", "cut off"),
         ("foreign", "another kind of file"),
         ("newer", "in version 2, this planish reads version 1"),
         ("nameless", "expected a description of recordings in JSON"),

@@ -77,9 +77,10 @@ fn counted() -> impl Strategy<Value = Counts> {
             build_id: [None, Some("ab12"), Some("ab1234")][id].map(|id| id.parse().unwrap()),
             path: ["/bin/a", "/bin/b", "/bin/c"][id].to_owned(),
             architecture: ["", "aarch64", "x86_64"][architecture].to_owned(),
-            samples,
-            branches,
-            fall_throughs,
+            // The first half is part of the whole.
+            samples: [samples, first_half.samples.clone()].concat(),
+            branches: [branches, first_half.branches.clone()].concat(),
+            fall_throughs: [fall_throughs, first_half.fall_throughs.clone()].concat(),
             paths,
             first_half,
         },
