@@ -366,6 +366,36 @@ fn counts_of_an_older_build_are_carried_over_by_source_or_named() {
 }
 
 #[test]
+fn the_density_of_the_profile_is_the_one_of_llvm_profgen() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let recording = fixture("test.lbr");
+    done(here, &format!("fleet shard {recording} --binary @binary -o run.counts"), 0);
+    let (told, _) = done(here, "fleet status run.counts --for @binary --format json", 4);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["least_profile_density"], 50.0);
+    let own = told["profile_density"].as_f64().unwrap();
+    let script = ["script", "-i", &recording, "--show-mmap-events", "-F", "ip,brstack"];
+    let printed = Command::new("perf").args(script).output();
+    let Some(printed) = printed.ok().filter(|printed| printed.status.success()) else {
+        println!("skipped: perf, which prints branch stacks, is not installed");
+        return;
+    };
+    std::fs::write(here.join("run.script"), printed.stdout).unwrap();
+    let mut profgen = Command::new("llvm-profgen-22");
+    profgen.current_dir(here).args(["--perfscript=run.script", "--output=x", "--show-density"]);
+    let Ok(said) = profgen.arg(format!("--binary={}", fixture("test.binary"))).output() else {
+        println!("skipped: llvm-profgen-22 is not installed");
+        return;
+    };
+    let said = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    let (_, behind) = said.split_once("density >= ").unwrap_or_else(|| panic!("{said}"));
+    let theirs: f64 = behind.split_whitespace().next().unwrap().parse().unwrap();
+    // It prints one digit.
+    assert!((own - theirs).abs() <= 0.051, "{own} {said}");
+}
+
+#[test]
 fn status_says_whether_there_are_enough_recordings_and_of_what() {
     let (folder, _) = fleet_of_ten();
     let here = folder.path();

@@ -9,6 +9,7 @@
 
 pub mod attribute;
 mod context;
+pub mod density;
 mod error;
 pub mod format;
 pub mod matching;

@@ -51,6 +51,8 @@ pub struct FleetStatus {
     pub evidence: Option<crate::Evidence>,
     /// Executed bytes, sampled, for each byte of the code that holds 99 % of them.
     pub density: Option<f64>,
+    /// Samples for each location of the functions that hold 99 % of them, in the newest build's profile.
+    pub profile_density: Option<f64>,
     /// How far halves of the recordings agree.
     pub stability: Option<Stable>,
     /// The most that a layout may be expected to lose for want of samples, in percent of the taken
@@ -60,6 +62,8 @@ pub struct FleetStatus {
     pub least_overlap_percent: f64,
     /// The density that `perf2bolt` asks for.
     pub least_density: f64,
+    /// That which `llvm-profgen` asks for, of the profile.
+    pub least_profile_density: f64,
 }
 
 impl FleetStatus {
@@ -124,6 +128,8 @@ impl FleetStatus {
             "schema": "planish-fleet-status", "version": 1, "name": self.name,
             "enough": self.enough(), "verdict": self.verdict(), "evidence": self.evidence,
             "density": self.density, "least_density": self.least_density,
+            "profile_density": self.profile_density,
+            "least_profile_density": self.least_profile_density,
             "stability": self.stability, "least_overlap_percent": self.least_overlap_percent,
             "most_loss_percent": self.most_loss_percent, "builds": self.builds,
             "host_classes": self.classes, "sources": self.sources, "merged": self.merged.json(),
@@ -150,6 +156,13 @@ impl FleetStatus {
                 "density: each byte of the code that holds 99 % was seen {density:.1} times \
                  (perf2bolt asks for {})",
                 self.least_density
+            ));
+        }
+        if let Some(density) = self.profile_density {
+            lines.push(format!(
+                "density of the profile: {density:.1} samples at each place of the functions that hold \
+                 99 % (llvm-profgen asks for {})",
+                self.least_profile_density
             ));
         }
         if let Some(Stable { overlap_percent, interval_percent: [low, high], expected_percent }) =

@@ -7,21 +7,17 @@
 use super::builds::Images;
 use super::variant::KernelVariant;
 use crate::Error;
-use crate::cost::{Counts, Kernel, Section};
+use crate::cost::{Counts, Figure, Kernel, Section};
 use crate::machine::{BootMachine, Initrd};
 use compare::result::Measurement;
 use compare::{
     Analysis, AnalysisOptions, Benchmark, Design, Layouts, Metric, Recorded, Run, Settings,
     Variant, analyse, kept, layouts,
 };
-use record::code_metrics::machine::SectionMetrics;
 use record::machine::Execution;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-
-/// A count of a section: its name, and where it stands.
-pub type Figure = (&'static str, fn(&SectionMetrics) -> u64);
 
 /// The counts that variants are compared by; the first is the usual one.
 pub const FIGURES: [Figure; 5] = [
@@ -256,6 +252,7 @@ mod tests {
     use super::*;
     use compare::Verdict;
     use record::code_metrics::Counters;
+    use record::code_metrics::machine::SectionMetrics;
 
     /// Counts of an image: two training sections and a held-out one.
     fn counts(misses: [u64; 3]) -> Counts {

@@ -7,5 +7,5 @@ mod counted;
 mod variant;
 
 pub use builds::{Experiment, Images};
-pub use counted::{Booting, FIGURES, Figure, analysed, design, images};
+pub use counted::{Booting, FIGURES, analysed, design, images};
 pub use variant::KernelVariant;

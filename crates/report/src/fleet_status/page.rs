@@ -65,6 +65,14 @@ fn figures(status: &FleetStatus) -> Vec<(&'static str, String)> {
             ),
         ));
     }
+    if let Some(density) = status.profile_density {
+        let least = status.least_profile_density;
+        let what = "samples at each place of the functions that hold 99 % of them";
+        told.push((
+            "Density of the profile",
+            format!("{density:.1} {what} (llvm-profgen asks for {least})"),
+        ));
+    }
     if let Some(stable) = status.stability {
         let [low, high] = stable.interval_percent;
         told.push((

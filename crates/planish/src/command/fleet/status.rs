@@ -1,7 +1,7 @@
 //! `planish fleet status`: what each build and class of hosts gave, and whether there are enough recordings
 //! for a profile.
 
-use super::builds::Newest;
+use super::builds::{Newest, profile_of};
 use super::choose::{self, Choice};
 use super::duration;
 use super::given::Given;
@@ -15,6 +15,7 @@ use counts::evidence::{Evidence, LEAST_OVERLAP};
 use counts::{Counts, ImageCounts};
 use fleet::law::Mixing;
 use fleet::{Error, Recording, stability};
+use profile::density::PROFGEN_LEAST;
 use report::fleet::MergedFleet;
 use report::fleet_status::{FleetStatus, Share, Stable};
 use std::collections::BTreeMap;
@@ -132,10 +133,14 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
             .as_ref()
             .map(Into::into),
         density: own.and_then(|own| density(own, &service.recorded.image)),
+        profile_density: own
+            .and_then(|own| profile_of(own, &newest, &service.store).0)
+            .and_then(|profile| profile::density::density(&profile)),
         stability: stable(&newest, &sums, &judged)?,
         most_loss_percent: args.loss,
         least_overlap_percent: 100.0 * LEAST_OVERLAP,
         least_density: BOLT_LEAST,
+        least_profile_density: PROFGEN_LEAST,
         merged,
     })
 }
