@@ -47,7 +47,9 @@ out=measurements/$(date +%F)-study-$name.md
     echo
     python3 scripts/study.py "$work/$metric.jsonl" "$metric"
     echo
-    cat "$work/$metric.md"
+    # Without the details of each row, which the page has.
+    awk '/^### / { details = 1 } /^\| size in bytes/ { sizes = 1 } !details || sizes && !/^- note:/' "$work/$metric.md" |
+      sed "s|$target/|target/|g"
   done
 } >"$out"
 echo "study: $out" >&2
