@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 /// Below this, `perf2bolt` says that more samples would make the program faster.
 pub const BOLT_LEAST: f64 = 60.0;
+/// Below this, Perforator advises more recordings (its guide to continuous profile-guided optimization).
+pub const PERFORATOR_LEAST: f64 = 1.0;
 /// Executed bytes, in percent, that lie in functions which are looked at.
 const HOLDING: u128 = 99;
 
@@ -35,4 +37,12 @@ pub fn density(counts: &ImageCounts, image: &Image) -> Option<f64> {
         held += bytes;
         (held * 100 >= whole * HOLDING).then_some(density)
     })
+}
+
+/// Branches that were recorded, for each byte of an image's code; `None` where there are none, or no code. Perforator, which
+/// calls it `TakenBranchesToExecutableBytesRatio`, asks for [`PERFORATOR_LEAST`].
+pub fn branches_per_byte(counts: &ImageCounts, image: &Image) -> Option<f64> {
+    let code = image.sections().iter().filter(|section| section.is_executable());
+    let bytes: u64 = code.map(|section| section.size).fold(0, u64::saturating_add);
+    (counts.has_branches() && bytes > 0).then(|| counts.branch_total() as f64 / bytes as f64)
 }

@@ -375,6 +375,17 @@ fn the_density_of_the_profile_is_the_one_of_llvm_profgen() {
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["least_profile_density"], 50.0);
     let own = told["profile_density"].as_f64().unwrap();
+    // All that `aggregate` counts, over what `size` calls code.
+    let branches = read(&here.join("run.counts")).images[0].branch_total() as f64;
+    let size = Command::new("size").args(["-A", &fixture("test.binary")]).output().unwrap();
+    let size = String::from_utf8(size.stdout).unwrap();
+    let code = size.lines().filter(|line| {
+        [".init ", ".plt ", ".text ", ".fini "].iter().any(|name| line.starts_with(name))
+    });
+    let bytes = code.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
+    let expected = branches / bytes.sum::<f64>();
+    let found = told["branches_per_byte"].as_f64().unwrap();
+    assert!((found - expected).abs() < 1e-9 && found > 1.0, "{found} {expected}\n{size}");
     let script = ["script", "-i", &recording, "--show-mmap-events", "-F", "ip,brstack"];
     let printed = Command::new("perf").args(script).output();
     let Some(printed) = printed.ok().filter(|printed| printed.status.success()) else {

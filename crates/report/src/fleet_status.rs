@@ -53,6 +53,8 @@ pub struct FleetStatus {
     pub density: Option<f64>,
     /// Samples for each location of the functions that hold 99 % of them, in the newest build's profile.
     pub profile_density: Option<f64>,
+    /// Branches that were recorded, for each byte of the newest build's code.
+    pub branches_per_byte: Option<f64>,
     /// How far halves of the recordings agree.
     pub stability: Option<Stable>,
     /// The most that a layout may be expected to lose for want of samples, in percent of the taken
@@ -64,6 +66,8 @@ pub struct FleetStatus {
     pub least_density: f64,
     /// That which `llvm-profgen` asks for, of the profile.
     pub least_profile_density: f64,
+    /// The branches for each byte that Perforator asks for.
+    pub least_branches_per_byte: f64,
 }
 
 impl FleetStatus {
@@ -130,6 +134,8 @@ impl FleetStatus {
             "density": self.density, "least_density": self.least_density,
             "profile_density": self.profile_density,
             "least_profile_density": self.least_profile_density,
+            "branches_per_byte": self.branches_per_byte,
+            "least_branches_per_byte": self.least_branches_per_byte,
             "stability": self.stability, "least_overlap_percent": self.least_overlap_percent,
             "most_loss_percent": self.most_loss_percent, "builds": self.builds,
             "host_classes": self.classes, "sources": self.sources, "merged": self.merged.json(),
@@ -163,6 +169,12 @@ impl FleetStatus {
                 "density of the profile: {density:.1} samples at each place of the functions that hold \
                  99 % (llvm-profgen asks for {})",
                 self.least_profile_density
+            ));
+        }
+        if let Some(branches) = self.branches_per_byte {
+            lines.push(format!(
+                "branches recorded for each byte of code: {branches:.2} (Perforator asks for {})",
+                self.least_branches_per_byte
             ));
         }
         if let Some(Stable { overlap_percent, interval_percent: [low, high], expected_percent }) =

@@ -73,6 +73,13 @@ fn figures(status: &FleetStatus) -> Vec<(&'static str, String)> {
             format!("{density:.1} {what} (llvm-profgen asks for {least})"),
         ));
     }
+    if let Some(branches) = status.branches_per_byte {
+        let least = status.least_branches_per_byte;
+        told.push((
+            "Branches for each byte of code",
+            format!("{branches:.2} (Perforator asks for {least})"),
+        ));
+    }
     if let Some(stable) = status.stability {
         let [low, high] = stable.interval_percent;
         told.push((

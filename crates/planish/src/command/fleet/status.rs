@@ -10,7 +10,7 @@ use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::percent::percent_of_all;
 use crate::output::{self, print_json};
 use anyhow::Context as _;
-use counts::density::{BOLT_LEAST, density};
+use counts::density::{BOLT_LEAST, PERFORATOR_LEAST, branches_per_byte, density};
 use counts::evidence::{Evidence, LEAST_OVERLAP};
 use counts::{Counts, ImageCounts};
 use fleet::law::Mixing;
@@ -136,11 +136,13 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
         profile_density: own
             .and_then(|own| profile_of(own, &newest, &service.store).0)
             .and_then(|profile| profile::density::density(&profile)),
+        branches_per_byte: own.and_then(|own| branches_per_byte(own, &service.recorded.image)),
         stability: stable(&newest, &sums, &judged)?,
         most_loss_percent: args.loss,
         least_overlap_percent: 100.0 * LEAST_OVERLAP,
         least_density: BOLT_LEAST,
         least_profile_density: PROFGEN_LEAST,
+        least_branches_per_byte: PERFORATOR_LEAST,
         merged,
     })
 }
