@@ -80,7 +80,7 @@ kernel-e2e: setup ## a Linux 6.12 with profile and layout from Debian's sources,
 	@scripts/setup.sh kernel
 	@scripts/kernel-e2e.sh $(or $(SERIES),6.12)
 
-study: setup ## a study on kernels: make study NAME=align (an hour or two); writes measurements/
+study: setup ## a study on kernels: make study NAME=align (20 minutes); writes measurements/
 	@scripts/setup.sh kernel
 	@scripts/study.sh $(NAME)
 

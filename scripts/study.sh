@@ -25,7 +25,6 @@ kernel_tree "$series" "$target/kernel-e2e"
 "$planish" -q kernel prepare "$tree" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
 work=$target/studies/$name
 mkdir -p "$work"
-began=$(date +%s)
 for metric in "${metrics[@]}"; do
   rm -f "$work/$metric.jsonl"
   "$planish" kernel compare "$tree" --output-dir "$work/$series" "${variants[@]}" --orders "$orders" --metric "$metric" \
@@ -36,7 +35,7 @@ out=measurements/$(date +%F)-study-$name.md
 {
   echo "# $title"
   echo
-  echo "\`make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F), $(( ($(date +%s) - began) / 60 )) minutes: Linux $series"
+  echo "\`make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
   echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1); $orders random orders of functions and of object files' data of"
   echo "each variant, each counted once on the deterministic machine with planish's workload and simulated caches. Counts, not times."
   echo

@@ -122,7 +122,7 @@ impl Evidence {
         };
         let loss = self.expected_loss.map_or_else(String::new, |loss| {
             format!(
-                ", and because there are not more a layout loses under {} of the taken branches",
+                ", and a layout made from them loses under {} of the taken branches",
                 below(loss)
             )
         });

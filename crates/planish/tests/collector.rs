@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
+mod fleet_support;
 #[path = "collector/setting.rs"]
 mod setting;
 

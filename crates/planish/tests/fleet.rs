@@ -6,7 +6,7 @@ mod fleet_support;
 
 use counts::{Counts, artefact};
 use fleet::Recording;
-use fleet_support::{dealt_out, done, fixture, read, run};
+use fleet_support::{dealt_out, done, fixture, read, run, shard};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -370,7 +370,7 @@ fn the_density_of_the_profile_is_the_one_of_llvm_profgen() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     let recording = fixture("test.lbr");
-    done(here, &format!("fleet shard {recording} --binary @binary -o run.counts"), 0);
+    shard(here);
     let (told, _) = done(here, "fleet status run.counts --for @binary --format json", 4);
     let told: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(told["least_profile_density"], 50.0);

@@ -5,15 +5,14 @@
 
 mod fleet_support;
 
-use fleet_support::{done, fixture};
+use fleet_support::{done, fixture, shard};
 use std::process::{Command, Stdio};
 
 #[test]
 fn a_part_of_a_result_is_no_program() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let line = format!("fleet shard {} --binary @binary -o run.counts", fixture("test.lbr"));
-    done(here, &line, 0);
+    shard(here);
     for part in 1..=2 {
         done(here, &format!("fleet merge run.counts --partition {part}/2 -o {part}.counts"), 0);
     }
@@ -78,8 +77,7 @@ fn a_damaged_file_of_an_earlier_merge_is_made_again() {
 fn what_nobody_counted_has_no_status() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let line = format!("fleet shard {} --binary @binary -o run.counts", fixture("test.lbr"));
-    done(here, &line, 0);
+    shard(here);
     let (_, said) = done(here, "fleet status run.counts --for @binary --name tset.binary", 2);
     assert!(said.contains("no shard counts a program called tset.binary; there are"), "{said}");
     let (told, _) = done(here, "fleet status run.counts --for @binary --name test.binary", 4);

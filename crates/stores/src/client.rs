@@ -197,18 +197,18 @@ fn unprotected(kind: Kind) -> Option<String> {
     })
 }
 
-/// Sets how long a client waits (for a server that says nothing no longer than it is asked again), and as whom it is known; the same for the builders of all stores.
+/// Sets how long a client waits, and as whom it is known; the same for the builders of all stores. A server that says
+/// nothing is not waited for longer than it is asked again.
 fn patient<B>(
     builder: B,
     patience: Duration,
     set: impl Fn(B, object_store::ClientConfigKey, String) -> B,
 ) -> B {
     use object_store::ClientConfigKey as Key;
-    let least = Duration::from_secs(1);
-    let seconds = |time: Duration| format!("{} seconds", time.min(patience.max(least)).as_secs());
-    let builder = set(builder, Key::ConnectTimeout, seconds(CONNECT));
-    let builder = set(builder, Key::ReadTimeout, seconds(READ));
-    let whole = format!("{} seconds", WHOLE.as_secs());
-    let builder = set(builder, Key::Timeout, whole);
+    let seconds = |time: Duration| format!("{} seconds", time.as_secs());
+    let most = patience.max(Duration::from_secs(1));
+    let builder = set(builder, Key::ConnectTimeout, seconds(CONNECT.min(most)));
+    let builder = set(builder, Key::ReadTimeout, seconds(READ.min(most)));
+    let builder = set(builder, Key::Timeout, seconds(WHOLE));
     set(builder, Key::UserAgent, concat!("planish/", env!("CARGO_PKG_VERSION")).to_owned())
 }

@@ -23,8 +23,7 @@ const SAME: [&str; 4] = [
     "KBUILD_BUILD_HOST=planish",
 ];
 /// With one of these on, the linker script takes functions that have sections of their own.
-const BY_FUNCTION: [&str; 5] =
-    ["AUTOFDO_CLANG", "PROPELLER_CLANG", "LTO_CLANG", "LTO_CLANG_THIN", "LTO_CLANG_FULL"];
+const BY_FUNCTION: [&str; 3] = ["AUTOFDO_CLANG", "PROPELLER_CLANG", "LTO_CLANG"];
 /// Sections whose order is left to chance.
 const SHUFFLED: [&str; 5] = [".text", ".text.[0-9a-zA-Z_]*", ".rodata", ".data", ".bss"];
 const TARGETS: [&str; 2] = ["bzImage", "vmlinux"];

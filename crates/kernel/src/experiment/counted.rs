@@ -43,6 +43,8 @@ pub struct Booting<'b> {
     pub initrd: &'b Initrd,
     /// Where counts are kept.
     pub kept: &'b Path,
+    /// The emulator and its version.
+    pub emulator: String,
 }
 
 impl Booting<'_> {
@@ -52,13 +54,12 @@ impl Booting<'_> {
     /// Where the machine fails.
     pub fn count(&self, name: &str, image: &Path) -> Result<Option<Counts>, Error> {
         let guest = self.machine.guest(image, &self.initrd.path, "all", Execution::Deterministic);
-        let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
         let mut hash = Sha256::new();
         for part in [
             kept::digest(image)?,
             kept::digest(&self.initrd.path)?,
             format!("{} {} {}", guest.memory_mib, guest.cpus, guest.append),
-            emulator,
+            self.emulator.clone(),
             env!("CARGO_PKG_VERSION").to_owned(),
         ] {
             hash.update(part);

@@ -10,6 +10,7 @@ use counts::aggregate::{Aggregated, CountOptions, aggregate};
 use counts::input::{HEAD_BYTES, Kind};
 use counts::resolve::Rules;
 use counts::{artefact, preaggregated, script};
+use fleet::Description;
 use image::Image;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -173,15 +174,12 @@ pub fn are_counted(paths: &[PathBuf]) -> bool {
 fn refuse_parts(paths: &[PathBuf]) -> anyhow::Result<()> {
     let mut found: BTreeMap<String, (&Path, u32, BTreeSet<u32>)> = BTreeMap::new();
     for path in paths.iter().filter(|path| path.is_file()) {
-        let mut magic = Vec::new();
-        crate::input::open(path)?.take(artefact::MAGIC.len() as u64).read_to_end(&mut magic)?;
-        if magic != artefact::MAGIC {
-            continue;
-        }
         // What is wrong with a file is told when it is read.
-        let Ok(shard) = fleet::Shard::open(path) else { continue };
-        let (of, parts) = shard.description.parts();
-        let first = shard.description.recordings.first().map_or("", |one| &one.id);
+        let Ok(about) = artefact::about(path, crate::input::regular(path)?) else { continue };
+        let said = about.value(fleet::recording::KEY).map(Description::read);
+        let Some(Ok(description)) = said else { continue };
+        let (of, parts) = description.parts();
+        let first = description.recordings.first().map_or("", |one| &one.id);
         let entry = found.entry(format!("{of} {first}"));
         entry.or_insert((path, of, BTreeSet::new())).2.extend(parts);
     }

@@ -1,26 +1,14 @@
 //! Programs to record, collectors to run, and what is in their spools.
 
+pub use crate::fleet_support::{done, run};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PLANISH: &str = env!("CARGO_BIN_EXE_planish");
 const PATIENCE: Duration = Duration::from_secs(120);
-
-pub fn run(folder: &Path, line: &str) -> Output {
-    let mut planish = Command::new(PLANISH);
-    planish.current_dir(folder).args(line.split_whitespace()).stdin(Stdio::null()).output().unwrap()
-}
-
-#[track_caller]
-pub fn done(folder: &Path, line: &str, code: i32) -> (String, String) {
-    let output = run(folder, line);
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{line}: {told}");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), told)
-}
 
 /// A folder, where the kernel lets us record processes that run, and programs can be built.
 pub fn possible() -> Option<tempfile::TempDir> {

@@ -29,6 +29,13 @@ pub fn done(folder: &Path, line: &str, code: i32) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), told)
 }
 
+/// Makes a shard of the fixture's recording, `run.counts`.
+#[track_caller]
+pub fn shard(folder: &Path) {
+    let recording = fixture("test.lbr");
+    done(folder, &format!("fleet shard {recording} --binary @binary -o run.counts"), 0);
+}
+
 /// Reads counts.
 pub fn read(path: &Path) -> Counts {
     artefact::read(path, std::fs::File::open(path).unwrap()).unwrap()

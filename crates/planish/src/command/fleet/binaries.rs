@@ -88,7 +88,7 @@ fn add(args: &AddArgs, global: &Global) -> anyhow::Result<u8> {
         let debug_place =
             debug.as_ref().map(|debug| store.add(debug, &with_suffix(&name, ".debug")));
         let debug_place = debug_place.transpose()?;
-        if debug.is_none() && !has_debug_information(&image) {
+        if !global.quiet && debug.is_none() && !has_debug_information(&image) {
             eprintln!(
                 "note: {} has no debug information, and none was found: counts of it give no profile; add the file \
                  from before it was stripped, or put its debug file beside it",

@@ -95,14 +95,11 @@ impl Given {
         Given { inputs, files: files.into_iter().zip(0..).collect(), ..Given::default() }
     }
 
-    /// The shards that were merged, each with its first recording, and whether it has branch stacks.
+    /// The shards that were merged.
     ///
     /// # Errors
     /// Where one cannot be looked at any more.
-    pub fn chosen(
-        &self,
-        merged: &MergedFleet,
-    ) -> anyhow::Result<Vec<((PathBuf, Recording), bool)>> {
+    pub fn chosen(&self, merged: &MergedFleet) -> anyhow::Result<Vec<Chosen>> {
         let aside = [&merged.rejected, &merged.duplicates, &merged.left_out];
         let aside: BTreeSet<&PathBuf> = aside.into_iter().flatten().map(|one| &one.path).collect();
         let mut chosen = Vec::new();
@@ -110,22 +107,9 @@ impl Given {
             let Some(shard) = super::look(path, &mut Vec::new())? else { continue };
             let has_stacks = shard.about.ledger.branches.entered > 0;
             let Some(first) = shard.description.recordings.into_iter().next() else { continue };
-            chosen.push(((path.clone(), first), has_stacks));
+            chosen.push(Chosen { path: path.clone(), first, has_stacks });
         }
         Ok(chosen)
-    }
-
-    /// The same, but, where they are of several sources, those with branch stacks alone, if there are any. A
-    /// stack and a sample of a clock say different things, so that whether there are enough of them is told of
-    /// one kind.
-    ///
-    /// # Errors
-    /// As [`Given::chosen`].
-    pub fn judged(&self, merged: &MergedFleet) -> anyhow::Result<Vec<(PathBuf, Recording)>> {
-        let chosen = self.chosen(merged)?;
-        let stacks_alone = merged.sources.len() > 1 && chosen.iter().any(|(_, stacks)| *stacks);
-        let judged = chosen.into_iter().filter(|(_, stacks)| *stacks || !stacks_alone);
-        Ok(judged.map(|(one, _)| one).collect())
     }
 
     fn fetch(
@@ -235,6 +219,24 @@ impl Given {
         merged.fetched = self.objects.as_ref().map_or((0, 0), |objects| objects.fetched);
         merged
     }
+}
+
+/// A shard that was merged.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Its file.
+    pub path: PathBuf,
+    /// Its first recording.
+    pub first: Recording,
+    /// Whether it has branch stacks.
+    pub has_stacks: bool,
+}
+
+/// Those of merged shards by which it is told whether there are enough: where they are of several sources, those
+/// with branch stacks alone, if there are any. A stack and a sample of a clock say different things.
+pub fn judged(chosen: &[Chosen], merged: &MergedFleet) -> Vec<Chosen> {
+    let stacks_alone = merged.sources.len() > 1 && chosen.iter().any(|one| one.has_stacks);
+    chosen.iter().filter(|one| one.has_stacks || !stacks_alone).cloned().collect()
 }
 
 /// The bucket of an address, opened once.

@@ -116,6 +116,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         let imported = Imported { input: path.clone(), output: place, recording, read };
         if !global.quiet {
             imported.lines(global.verbose).iter().for_each(|line| eprintln!("{line}"));
+            if let (Read::Bolt, [image]) = (&imported.read, &args.binary[..]) {
+                eprintln!(
+                    "note: {} does not say which build its addresses are of; they are taken for those of {}",
+                    path.display(),
+                    image.display()
+                );
+            }
             print_ledger(&Aggregated::from(counts), global);
         }
         all.push(imported);
@@ -179,13 +186,6 @@ fn counted(
         }
         let images = inputs::open_images(&args.binary)?;
         let found = preaggregated::aggregate(path, bytes.as_slice(), &images)?;
-        if let [image] = &images[..] {
-            let image = image.path().display();
-            eprintln!(
-                "note: {} does not say which build its addresses are of; they are taken for those of {image}",
-                path.display()
-            );
-        }
         let recording = Recording { architecture: architecture(&images), ..Recording::default() };
         return Ok((found.counts, recording, Read::Bolt));
     };

@@ -3,17 +3,15 @@
 use super::at_hand::AtHand;
 use super::builds::{Newest, carried, profile_of};
 use super::choose::{self, Choice};
-use super::given::Given;
+use super::given::{Given, judged};
 use super::remote::written;
 use super::service::{Service, ServiceArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::profile::{ProfileFormat, Storage, print_evidence};
 use crate::output::{self, print_json};
 use anyhow::{Context as _, bail};
-
 use counts::evidence::Evidence;
 use fleet::law::Mixing;
-
 use image::debug::DebugInfo;
 use profile::operations::{self, MergeReport};
 use profile::recorded::Recorded;
@@ -80,15 +78,18 @@ fn make(args: &Args, output: &Path, global: &Global) -> anyhow::Result<u8> {
     // neither.
     let unweighed = if merged.weighed || merged.sources.len() > 1 {
         let place = folder.path().join("unweighed.counts");
-        let judged = given.judged(&merged)?;
-        let judged = Given::of(judged.into_iter().map(|(path, _)| path).collect());
+        let judged = judged(&given.chosen(&merged)?, &merged);
+        let judged = Given::of(judged.into_iter().map(|one| one.path).collect());
         choose::merge(&judged, &args.choice.unweighed(), Mixing::Raw, &place, global)?;
         Some(choose::read_sum(&place)?)
     } else {
         None
     };
     let of_service = service.builds(&counts, &newest);
-    service.refuse_unknown(&args.service, &counts, &of_service)?;
+    service.refuse_unknown(&args.service, &counts)?;
+    if of_service.is_empty() {
+        return Err(service.nowhere(&counts));
+    }
     let mut builds: Vec<Build> = Vec::new();
     let mut made: Vec<SampleProfile> = Vec::new();
     for counts in &of_service {

@@ -4,7 +4,7 @@
 use super::at_hand::AtHand;
 use super::builds::Newest;
 use super::remote::Remote;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use counts::{Counts, ImageCounts};
 use image::Image;
 use profile::recorded::Recorded;
@@ -62,40 +62,34 @@ impl Service {
         Ok(Service { name, store, recorded })
     }
 
-    /// The counts of its builds.
-    pub fn builds<'c>(&self, counts: &'c Counts, newest: &Newest<'_>) -> Vec<&'c ImageCounts> {
-        let is_named = |counts: &&ImageCounts| {
-            let file = Path::new(&counts.path).file_name();
-            newest.is(counts) || file.is_some_and(|file| *file == *self.name)
-        };
-        counts.images.iter().filter(is_named).collect()
+    fn is_named(&self, counts: &ImageCounts) -> bool {
+        Path::new(&counts.path).file_name().is_some_and(|file| *file == *self.name)
     }
 
-    /// Refuses a name that nothing has which was counted.
+    /// The counts of its builds.
+    pub fn builds<'c>(&self, counts: &'c Counts, newest: &Newest<'_>) -> Vec<&'c ImageCounts> {
+        let own = |image: &&ImageCounts| newest.is(image) || self.is_named(image);
+        counts.images.iter().filter(own).collect()
+    }
+
+    /// Refuses a name that the user gave and nothing has which was counted: it would leave out all other builds.
     ///
     /// # Errors
-    /// Where there is no build, or one was named and only the newest is there, under another name.
-    pub fn refuse_unknown(
-        &self,
-        args: &ServiceArgs,
-        counts: &Counts,
-        builds: &[&ImageCounts],
-    ) -> anyhow::Result<()> {
-        let is_named = |image: &ImageCounts| {
-            Path::new(&image.path).file_name().is_some_and(|file| *file == *self.name)
-        };
-        let known = match &args.name {
-            Some(_) => builds.iter().any(|image| is_named(image)),
-            None => !builds.is_empty(),
-        };
-        if known {
-            return Ok(());
+    /// Where there is none of it.
+    pub fn refuse_unknown(&self, args: &ServiceArgs, counts: &Counts) -> anyhow::Result<()> {
+        match args.name.is_none() || counts.images.iter().any(|image| self.is_named(image)) {
+            true => Ok(()),
+            false => Err(self.nowhere(counts)),
         }
+    }
+
+    /// That no shard counts it.
+    pub fn nowhere(&self, counts: &Counts) -> anyhow::Error {
         let others: Vec<&str> = counts.images.iter().take(5).map(|image| &*image.path).collect();
-        bail!(
+        anyhow!(
             "no shard counts a program called {}; there are {}; --name says how it is called",
             self.name,
             if others.is_empty() { "none".to_owned() } else { others.join(", ") }
-        );
+        )
     }
 }

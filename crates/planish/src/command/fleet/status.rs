@@ -4,7 +4,7 @@
 use super::builds::{Newest, profile_of};
 use super::choose::{self, Choice};
 use super::duration;
-use super::given::Given;
+use super::given::{Chosen, Given, judged};
 use super::service::{Service, ServiceArgs};
 use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::percent::percent_of_all;
@@ -105,28 +105,21 @@ fn once(args: &Args, global: &Global) -> anyhow::Result<FleetStatus> {
     let (merged, mut counts) = sums.of(&given)?;
     // The first merge has shown its progress and given its notes.
     sums.global.quiet = true;
-    let judged = given.judged(&merged)?;
+    service.refuse_unknown(&args.service, &counts)?;
+    let all = given.chosen(&merged)?;
+    let judged = judged(&all, &merged);
+    let mut shares = None;
     if merged.sources.len() > 1 {
+        shares = sums.executions(&given, &merged)?;
         counts = sums.of_files(&judged)?.unwrap_or_default();
     }
-    let shares = if merged.sources.len() > 1 { sums.executions(&given, &merged)? } else { None };
     let given_by = shares.as_ref().map_or(&counts, |(_, counts)| counts);
+    let weighed = shares.as_ref().map(|(sums, _)| (sums, &all[..]));
     let own = counts.images.iter().find(|one| newest.is(one));
-    if args.service.name.is_some() {
-        service.refuse_unknown(&args.service, &counts, &service.builds(&counts, &newest))?;
-    }
     Ok(FleetStatus {
         name: service.name.clone(),
         builds: builds(&service, &newest, given_by),
-        classes: match &shares {
-            None => classes(&service, &newest, (&sums, &judged), None, (own, given_by))?,
-            Some((weighed, _)) => {
-                let all: Vec<Judged> =
-                    given.chosen(&merged)?.into_iter().map(|one| one.0).collect();
-                let shares = Some((weighed, &all[..]));
-                classes(&service, &newest, (&sums, &judged), shares, (own, given_by))?
-            }
-        },
+        classes: classes(&service, &newest, (&sums, &judged), weighed, (own, given_by))?,
         sources: sources(&merged),
         evidence: own
             .map(|own| Evidence::of(own, &service.recorded.image))
@@ -155,9 +148,6 @@ struct Sums<'s> {
     global: Global,
 }
 
-/// A shard and its first recording.
-type Judged = (PathBuf, Recording);
-
 impl Sums<'_> {
     fn of(&self, given: &Given) -> anyhow::Result<(MergedFleet, Counts)> {
         let place = self.folder.join("sum.counts");
@@ -184,8 +174,8 @@ impl Sums<'_> {
     }
 
     /// The sum of some shards; none where the options take none of them.
-    fn of_files(&self, files: &[Judged]) -> anyhow::Result<Option<Counts>> {
-        let given = Given::of(files.iter().map(|(path, _)| path.clone()).collect());
+    fn of_files(&self, files: &[Chosen]) -> anyhow::Result<Option<Counts>> {
+        let given = Given::of(files.iter().map(|one| one.path.clone()).collect());
         match self.of(&given) {
             Ok((_, counts)) => Ok(Some(counts)),
             Err(error) if matches!(error.downcast_ref(), Some(Error::Nothing { .. })) => Ok(None),
@@ -195,10 +185,10 @@ impl Sums<'_> {
 }
 
 /// Shards by what their first recording says.
-fn grouped<K: Ord>(judged: &[Judged], of: impl Fn(&Recording) -> K) -> BTreeMap<K, Vec<Judged>> {
-    let mut groups: BTreeMap<K, Vec<Judged>> = BTreeMap::new();
+fn grouped<K: Ord>(judged: &[Chosen], of: impl Fn(&Recording) -> K) -> BTreeMap<K, Vec<Chosen>> {
+    let mut groups: BTreeMap<K, Vec<Chosen>> = BTreeMap::new();
     for one in judged {
-        groups.entry(of(&one.1)).or_default().push(one.clone());
+        groups.entry(of(&one.first)).or_default().push(one.clone());
     }
     groups
 }
@@ -247,8 +237,8 @@ fn builds(service: &Service, newest: &Newest<'_>, counts: &Counts) -> Vec<Share>
 fn classes(
     service: &Service,
     newest: &Newest<'_>,
-    (sums, judged): (&Sums<'_>, &[Judged]),
-    shares: Option<(&Sums<'_>, &[Judged])>,
+    (sums, judged): (&Sums<'_>, &[Chosen]),
+    shares: Option<(&Sums<'_>, &[Chosen])>,
     (all, whole): (Option<&ImageCounts>, &Counts),
 ) -> anyhow::Result<Vec<Share>> {
     let of = |one: &Recording| one.host_class.clone();
@@ -294,7 +284,7 @@ fn sources(merged: &MergedFleet) -> Vec<Share> {
 fn stable(
     newest: &Newest<'_>,
     sums: &Sums<'_>,
-    judged: &[Judged],
+    judged: &[Chosen],
 ) -> anyhow::Result<Option<Stable>> {
     let mut groups = Vec::new();
     for files in grouped(judged, |one| stability::group_of(&one.id)).into_values() {

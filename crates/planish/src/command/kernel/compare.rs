@@ -9,10 +9,10 @@ use crate::input;
 use crate::output;
 use crate::progress::Ticker;
 use anyhow::bail;
-use compare::{AnalysisOptions, Settings, gate, kept};
+use compare::{AnalysisOptions, Settings, gate};
 use kernel::experiment::{Booting, Experiment, Images, KernelVariant, analysed, design, images};
 use kernel::machine::Initrd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The counts that decide.
@@ -108,8 +108,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let built = built(&experiment, variants, &mut failed, global)?;
     crate::command::handle_interrupts();
     let machine = args.machine.machine();
-    let booting =
-        Booting { machine: &machine, initrd: &initrd, kept: &args.output_dir.join("counts") };
+    let kept = args.output_dir.join("counts");
+    let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
+    let booting = Booting { machine: &machine, initrd: &initrd, kept: &kept, emulator };
     let Some((built, counts)) = counted(&booting, built, &mut failed, global)? else {
         eprintln!("planish: interrupted; the same command goes on with what is there");
         return Ok(INTERRUPTED);
@@ -124,8 +125,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     };
     let (analysis, recorded) = analysed(design, &counts, args.metric, &options)?;
     if let Some(raw) = &args.raw {
-        kept::replaceable(raw, &recorded.design)?;
-        kept::begin(raw, &recorded)?;
+        compare::kept::replaceable(raw, &recorded.design)?;
+        compare::kept::begin(raw, &recorded)?;
     }
     let told = Told { analysis, raw: args.raw.iter().cloned().collect() };
     let code = concluded(told, &args.output, &gates, global)?;
@@ -242,4 +243,17 @@ fn counted(
         }
     }
     Ok(Some((enough(kept, failed)?, found)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_count_of_the_library_can_decide() {
+        let named: Vec<&str> = METRIC.0.iter().map(|(name, ..)| *name).collect();
+        let known: Vec<&str> = kernel::experiment::FIGURES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(named, known);
+        assert!(METRIC.0.iter().all(|(name, value, _)| name == value));
+    }
 }
