@@ -99,6 +99,16 @@ def test_salts_and_parts_give_the_same(
         by_spark(spark, fleet, tmp_path / "parts", partitions=2)
 
 
+@pytest.mark.parametrize("number", [2, 8])
+def test_parts_of_planish_make_the_same_whole(
+    planish: Planish, fleet: Fleet, tmp_path: Path, number: int
+) -> None:
+    (tmp_path / "parts").mkdir()
+    for part in range(1, number + 1):
+        by_planish(planish, fleet, tmp_path / "parts" / f"{part}.counts", "--partition", f"{part}/{number}")
+    assert planish.merged(tmp_path / "whole", tmp_path / "parts") == by_planish(planish, fleet, tmp_path / "expected")
+
+
 def test_a_killed_executor_changes_nothing(
     spark: SparkSession, planish: Planish, fleet: Fleet, tmp_path: Path
 ) -> None:
