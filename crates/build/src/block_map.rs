@@ -15,8 +15,9 @@ const FLAGS: &str = "the build command must hand PLANISH_CFLAGS and PLANISH_CXXF
                      linker does";
 
 /// What to check where rustc has.
-const RUST_FLAGS: &str = "rustc's code gets one from the linker alone: thinlto = true in [build], \
-                          and -Clinker-plugin-lto (docs/reference/build.md)";
+const RUST_FLAGS: &str = "rustc's code gets one from the linker alone: the build command must \
+                          hand PLANISH_RUSTFLAGS on to rustc, for the link too, and turn no other \
+                          link-time optimisation on (docs/reference/build.md)";
 
 /// Looks for the map of `program`, which the step named `step` has made.
 ///

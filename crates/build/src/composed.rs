@@ -57,14 +57,16 @@ impl Said {
         })
     }
 
-    /// A configuration's text with the settings that are said; as it is where there are none.
+    /// A recognised project's text with the settings that are said; as it is where there are none.
     ///
     /// # Errors
     /// Where a setting is none.
     pub fn with_settings(&self, text: &str) -> Result<String, Error> {
         match self.settings.as_slice() {
             [] => Ok(text.to_owned()),
-            settings => merged(table(text, Path::new("planish.toml"))?, &Work::default(), settings),
+            settings => {
+                merged(table(text, Path::new("planish.toml"))?, &Work::default(), settings, true)
+            }
         }
     }
 
@@ -97,7 +99,7 @@ impl Said {
             crate::config::read_text(&file)?
         };
         let work = if self.describes() { Work::default() } else { self.work.clone() };
-        let text = merged(table(&text, &file)?, &work, &self.settings)?;
+        let text = merged(table(&text, &file)?, &work, &self.settings, self.describes())?;
         // What is wrong is said of what the user named.
         let config = Config::parse(&text, &file)?;
         let path = directory.join(STATE_DIRECTORY).join("planish.toml");
@@ -139,8 +141,14 @@ fn table(text: &str, path: &Path) -> Result<Table, Error> {
     text.parse().map_err(wrong)
 }
 
-/// A configuration's text with other work and other settings.
-fn merged(mut table: Table, work: &Work, settings: &[String]) -> Result<String, Error> {
+/// A configuration's text with other work and other settings. Steps that only clang can take, and
+/// that nobody asked for, are left out of a `recognised` one for another compiler.
+fn merged(
+    mut table: Table,
+    work: &Work,
+    settings: &[String],
+    recognised: bool,
+) -> Result<String, Error> {
     let failed =
         |setting: &str, problem: String| Error::Setting { setting: setting.into(), problem };
     let lines = |lines: &[String]| Value::Array(lines.iter().cloned().map(Value::String).collect());
@@ -153,6 +161,15 @@ fn merged(mut table: Table, work: &Work, settings: &[String]) -> Result<String, 
     }
     for setting in settings {
         apply(&mut table, setting).map_err(|problem| failed(setting, problem))?;
+    }
+    let asked = settings.iter().filter_map(|setting| setting.split_once('='));
+    let asked = asked.into_iter().any(|(path, _)| path.trim() == "optimize.steps");
+    let compiler = table.get("build").and_then(|build| build.get("compiler"));
+    let other = compiler.is_some_and(|compiler| compiler.as_str() != Some("clang"));
+    if recognised && other && !asked {
+        if let Some(optimize) = table.get_mut("optimize").and_then(Value::as_table_mut) {
+            optimize.remove("steps");
+        }
     }
     toml::to_string(&table).map_err(|error| failed(&settings.join(" "), error.to_string()))
 }
@@ -255,5 +272,20 @@ mod tests {
         let config = wanted.meant(&file).unwrap().config;
         assert_eq!(config.build.binary, "bin/app");
         assert_eq!(config.evaluate.command.all(), ["{bin} a"]);
+    }
+
+    #[test]
+    fn a_layout_that_nobody_asked_for_is_left_out_with_gcc() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("Makefile"), "all: app\napp:\n\ttouch app\n").unwrap();
+        let meant = |settings: &[&str]| {
+            let work = Work { train: vec!["{bin}".into()], evaluate: Vec::new() };
+            Said { kind: Some(Kind::Make), work, ..said(settings) }
+                .meant(&folder.path().join("planish.toml"))
+        };
+        assert!(meant(&[]).unwrap().config.optimize.lays_out());
+        assert!(!meant(&["build.compiler=gcc"]).unwrap().config.optimize.lays_out());
+        let asked = ["build.compiler=gcc", "optimize.steps=[\"autofdo\", \"propeller\"]"];
+        assert!(meant(&asked).unwrap_err().to_string().contains("propeller"));
     }
 }

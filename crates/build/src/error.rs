@@ -122,6 +122,21 @@ pub enum Error {
          (RUSTUP_TOOLCHAIN=nightly, or rust-toolchain.toml); nothing was built"
     )]
     NoRustProfiles,
+    /// The linker is to compile rustc's code, and is older than it.
+    #[error(
+        "rustc writes bitcode of LLVM {rust}, which {cc} and its linker, of LLVM {clang}, cannot \
+         read, and a layout reaches code of rustc only through the linker; install clang-{rust} \
+         and lld-{rust}, or name such a clang with cc = … in [build], or leave the layout and \
+         thinlto out (--set 'optimize.steps=[\"autofdo\"]'); nothing was built"
+    )]
+    LinkerBehindRust {
+        /// The LLVM release of rustc.
+        rust: u32,
+        /// The C compiler.
+        cc: String,
+        /// Its LLVM release.
+        clang: u32,
+    },
     /// A file that was named cannot be read or written.
     #[error("{path}: {source}")]
     Read {

@@ -78,17 +78,23 @@ pub fn variables(
     }
     add_extras(&mut flags, extras);
     let compile = flags.compile.join(" ");
+    let link = flags.link.join(" ");
+    let through_linker = linker_compiles_rust(build, options).then_some(link.as_str());
+    let rust = rust_flags(tools, phase, extras, through_linker);
+    // The linker's is in place of cargo's own, which would leave it nothing to compile.
+    let cargo = through_linker.map(|_| ("CARGO_PROFILE_RELEASE_LTO", "off".to_owned()));
     [
         ("PLANISH_CC", tools.cc.clone()),
         ("PLANISH_CXX", tools.cxx.clone()),
         ("PLANISH_LD", tools.ld.clone()),
         ("PLANISH_CFLAGS", compile.clone()),
         ("PLANISH_CXXFLAGS", compile),
-        ("PLANISH_LDFLAGS", flags.link.join(" ")),
-        ("PLANISH_RUSTFLAGS", rust_flags(tools, phase, extras)),
+        ("PLANISH_LDFLAGS", link),
+        ("PLANISH_RUSTFLAGS", rust),
         ("PLANISH_OUT", out.to_owned()),
     ]
     .into_iter()
+    .chain(cargo)
     .map(|(name, value)| (name.to_owned(), value))
     .collect()
 }
@@ -211,7 +217,9 @@ pub fn remarks_of(profile: &str) -> String {
 /// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions
 /// of a profile by. cargo strips debug information from programs whose profile asks for none; its
 /// flags stand before these.
-fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras) -> String {
+///
+/// `link` is there if the linker compiles rustc's code: what it is handed.
+fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras, link: Option<&str>) -> String {
     let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
     if tools.rust_takes_z {
         flags.push_str(" -Zdebug-info-for-profiling");
@@ -230,10 +238,24 @@ fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras) -> String {
         Phase::Instrumented(folder) => flags.push_str(&format!(" -Cprofile-generate={folder}")),
         Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
     }
-    if extras.relocations {
-        flags.push_str(" -Clink-arg=-Wl,--emit-relocs");
+    match link {
+        // rustc links its own library of counters.
+        Some(link) => {
+            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", tools.cc));
+            let words = link.split_whitespace().filter(|word| !word.starts_with("-fprofile-"));
+            // The last level counts: rustc's own.
+            words.chain(["-O3"]).for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
+        }
+        None if extras.relocations => flags.push_str(" -Clink-arg=-Wl,--emit-relocs"),
+        None => {}
     }
     flags
+}
+
+/// Whether rustc hands bitcode to the linker: rustc lists no basic blocks and places none, lld does
+/// both where it compiles.
+pub(crate) fn linker_compiles_rust(build: &Build, options: &Optimize) -> bool {
+    build.compiler == Compiler::Clang && (build.thinlto || options.lays_out())
 }
 
 #[cfg(test)]

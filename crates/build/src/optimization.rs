@@ -2,6 +2,7 @@
 //! other ways beside them, and named compiler options.
 
 use crate::config::{Build, Command, Compiler, default_optimize};
+use crate::flags::linker_compiles_rust;
 use serde::{Deserialize, Serialize};
 
 /// `[optimize]`.
@@ -108,14 +109,15 @@ impl Optimize {
         if !rust {
             return Vec::new();
         }
+        let by_linker = linker_compiles_rust(build, self);
         let set = [
             ("optimize", build.optimize != default_optimize()),
             ("flags", !build.flags.trim().is_empty()),
             ("profiled_flags", !build.profiled_flags.trim().is_empty()),
             ("function_sections", self.function_sections),
-            ("split_functions", self.split_functions && !build.thinlto),
+            ("split_functions", self.split_functions && !by_linker),
             ("align_functions", self.align_functions.is_some()),
-            ("align_loops", self.align_loops.is_some() && !build.thinlto),
+            ("align_loops", self.align_loops.is_some() && !by_linker),
         ];
         let keys: Vec<&str> = set.iter().filter(|(_, set)| *set).map(|(key, _)| *key).collect();
         let mut said = Vec::new();
@@ -125,13 +127,6 @@ impl Optimize {
                  (PLANISH_RUSTFLAGS)",
                 keys.join(", ")
             ));
-        }
-        if self.lays_out() && !build.thinlto {
-            said.push(
-                "the layout of \"propeller\" reaches code of rustc only with thinlto = true and \
-                 -Clinker-plugin-lto (docs/reference/build.md)"
-                    .into(),
-            );
         }
         said
     }

@@ -2,6 +2,7 @@
 
 use crate::composed::{Meant, Said};
 use crate::config::Config;
+use crate::flags::linker_compiles_rust;
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
@@ -76,6 +77,10 @@ impl Project {
         let rust = Rust::of(&config.build, directory);
         // A compiler that the project names is not the one that answers here.
         tools.rust_takes_z = rust.takes_z || probes.rust_takes_z();
+        if rust.used && linker_compiles_rust(&config.build, &config.optimize) {
+            tools.llvm_of_rust = probes.release("rustc", "-vV", "LLVM version:");
+            tools.llvm_of_clang = probes.release(&tools.cc, "--version", "clang version");
+        }
         compare::Metric::parse(&config.evaluate.metric)
             .map_err(|error| wrong(format!("[evaluate] {error}")))?;
         Ok(Project {
@@ -119,7 +124,7 @@ impl Project {
         };
         let kept = output.map(absolute).transpose()?.unwrap_or(default);
         // A baseline is built to be recorded, which would be for nothing.
-        self.rust.check(&self.tools)?;
+        self.rust.check(&self.tools, &self.config)?;
         let knowledge = profile.as_deref().map_or(Knowledge::None, Knowledge::Profile);
         let reuses = layout.is_some() || profile.is_some() && self.config.optimize.lays_out();
         let plain = Target::plain(name, knowledge, &kept);
@@ -187,6 +192,14 @@ impl<'a> Probes<'a> {
     /// RUSTC_BOOTSTRAP=1.
     fn rust_takes_z(&self) -> bool {
         self.output("rustc", &["-Zhelp"]).is_some_and(|said| said.status.success())
+    }
+
+    /// The first number behind `words` in what a compiler says of itself.
+    fn release(&self, program: &str, asked: &str, words: &str) -> Option<u32> {
+        let said = self.output(program, &[asked])?;
+        let said = String::from_utf8_lossy(&said.stdout);
+        let (_, version) = said.split_once(words)?;
+        version.trim_start().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     }
 
     /// The library that clang would link an instrumented program with, where it is not there.

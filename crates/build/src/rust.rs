@@ -5,7 +5,8 @@
 //! nothing of the project is run.
 
 use crate::config::{Build, Command};
-use crate::{Error, Toolchain};
+use crate::flags::linker_compiles_rust;
+use crate::{Config, Error, Toolchain};
 use std::io::Read;
 use std::path::Path;
 
@@ -49,11 +50,21 @@ impl Rust {
         }
     }
 
-    /// An error where rustc would get no profile, with the way out.
-    pub fn check(self, tools: &Toolchain) -> Result<(), Error> {
-        match self.used && !self.takes_z && !tools.rust_takes_z {
-            true => Err(Error::NoRustProfiles),
-            false => Ok(()),
+    /// An error where rustc would get no profile, or its code no layout, with the way out.
+    pub fn check(self, tools: &Toolchain, config: &Config) -> Result<(), Error> {
+        if !self.used {
+            return Ok(());
+        }
+        if !self.takes_z && !tools.rust_takes_z {
+            return Err(Error::NoRustProfiles);
+        }
+        match (tools.llvm_of_rust, tools.llvm_of_clang) {
+            (Some(rust), Some(clang))
+                if rust > clang && linker_compiles_rust(&config.build, &config.optimize) =>
+            {
+                Err(Error::LinkerBehindRust { rust, cc: tools.cc.clone(), clang })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -90,7 +101,6 @@ fn text(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
 
     fn of(command: &str, files: &[(&str, &str)]) -> Rust {
         let folder = tempfile::tempdir().unwrap();
@@ -135,19 +145,45 @@ mod tests {
         );
     }
 
+    fn config(text: &str) -> Config {
+        let rest = "[build]\ncommand = 'cargo b'\nbinary = 'app'\n[workload]\ntrain = '{bin}'\n\
+                    [evaluate]\ncommand = '{bin}'\n";
+        Config::parse(&format!("{rest}{text}"), Path::new("planish.toml")).unwrap()
+    }
+
     #[test]
     fn a_stable_compiler_is_refused_with_the_way_out() {
         let tools = Toolchain::default();
-        let message = Rust { used: true, takes_z: false }.check(&tools).unwrap_err().to_string();
+        let plain = config("");
+        let [stable, nightly] = [false, true].map(|takes_z| Rust { used: true, takes_z });
+        let message = stable.check(&tools, &plain).unwrap_err().to_string();
         assert!(
             message.contains("RUSTC_BOOTSTRAP=1") && message.contains("nothing was built"),
             "{message}"
         );
         assert!(
-            Rust::default().check(&tools).is_ok()
-                && Rust { used: true, takes_z: true }.check(&tools).is_ok()
+            Rust::default().check(&tools, &plain).is_ok() && nightly.check(&tools, &plain).is_ok()
         );
-        let nightly = Toolchain { rust_takes_z: true, ..Toolchain::default() };
-        assert!(Rust { used: true, takes_z: false }.check(&nightly).is_ok());
+        let takes = Toolchain { rust_takes_z: true, ..Toolchain::default() };
+        assert!(stable.check(&takes, &plain).is_ok());
+    }
+
+    #[test]
+    fn a_linker_older_than_rustc_lays_nothing_out() {
+        let laid_out = config("[optimize]\nsteps = ['autofdo', 'propeller']\n");
+        let rust = Rust { used: true, takes_z: true };
+        let tools = |rust, clang| Toolchain {
+            cc: "clang-19".into(),
+            llvm_of_rust: rust,
+            llvm_of_clang: clang,
+            ..Toolchain::default()
+        };
+        let message = rust.check(&tools(Some(22), Some(19)), &laid_out).unwrap_err().to_string();
+        assert!(message.contains("clang-22") && message.contains("clang-19"), "{message}");
+        for fine in [tools(Some(22), Some(22)), tools(Some(21), Some(22)), tools(None, Some(19))] {
+            assert!(rust.check(&fine, &laid_out).is_ok());
+        }
+        assert!(rust.check(&tools(Some(22), Some(19)), &config("")).is_ok());
+        assert!(Rust::default().check(&tools(Some(22), Some(19)), &laid_out).is_ok());
     }
 }

@@ -15,6 +15,11 @@ pub struct Toolchain {
     pub ld: String,
     /// True when rustc is there and takes `-Z` flags.
     pub rust_takes_z: bool,
+    /// The LLVM release of rustc, and that of the C compiler where it is clang: the second reads
+    /// the bitcode of the first only if it is no older.
+    pub llvm_of_rust: Option<u32>,
+    /// See [`Toolchain::llvm_of_rust`].
+    pub llvm_of_clang: Option<u32>,
     /// Merges what instrumented programs counted (llvm-profdata), where there is one of the
     /// compiler's release.
     pub profdata: Option<String>,
@@ -88,7 +93,7 @@ impl Toolchain {
         let profdata = profdata.filter(|_| build.compiler == Compiler::Clang);
         let bolt = of_release("llvm-bolt").or_else(|| newest("llvm-bolt"));
         let cxx = build.cxx.clone().unwrap_or(cxx);
-        Ok(Toolchain { cc, cxx, ld, rust_takes_z: false, profdata, no_counters: None, bolt })
+        Ok(Toolchain { cc, cxx, ld, profdata, bolt, ..Toolchain::default() })
     }
 }
 

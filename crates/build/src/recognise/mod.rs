@@ -258,7 +258,10 @@ impl Recognised {
              [evaluate]\n\
              # What all variants are measured on. Take another input than for training, else the \
              gain is overstated.\n\
-             {}command = {}\n",
+             {}command = {}\n\n\
+             [optimize]\n\
+             # A profile and a rebuild with it; then a layout of its code, by a relink (clang).\n\
+             steps = [\"autofdo\", \"propeller\"]\n",
             self.program.replace(char::is_control, " "),
             self.kind,
             quoted(&self.command),

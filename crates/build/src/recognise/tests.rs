@@ -179,6 +179,7 @@ fn what_is_written_is_read_back() {
     assert_eq!(config.build.command, crate::config::Command::Line(found.command.clone()));
     assert_eq!(config.workload.train.all(), work.train);
     assert_eq!(config.evaluate.command.all(), work.evaluate);
+    assert!(config.optimize.lays_out());
     let empty = found.toml(&Work::default());
     assert!(empty.matches("FILL IN").count() == 2 && Config::parse(&empty, Path::new("p")).is_ok());
     let one = found.toml(&Work { train: vec!["{bin} a".into()], evaluate: vec![] });

@@ -43,7 +43,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     let asking = if args.dry_run { Asking::Reading } else { Asking::Running };
     let project = Project::of(args.project.said().meant(&args.config)?, asking)?;
     tell_notes(&project);
-    project.rust.check(&project.tools)?;
+    project.rust.check(&project.tools, &project.config)?;
     let plan = project.plan()?;
     let notes = plan::notes(&project.config, &project.tools, project.rust.used);
     if args.dry_run {
