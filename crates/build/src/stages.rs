@@ -12,7 +12,7 @@ use crate::files::{Files, Measured, Round, last_profile, last_summary, last_veri
 use crate::request::{
     Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
 };
-use crate::target::{Knowledge, Target, build_step};
+use crate::target::{Knowledge, Target, build_step, keeps_objects};
 use crate::toolchain::Toolchain;
 use crate::words::quoted;
 use crate::{Error, Step};
@@ -232,7 +232,10 @@ impl Stages<'_> {
             found.push(last_verify(self.config));
         }
         if self.config.optimize.lays_out() {
-            found.extend([&files.layout, &files.objects, &files.layout_verify].map(Clone::clone));
+            found.extend([&files.layout, &files.layout_verify].map(Clone::clone));
+            if keeps_objects(&self.config.build, self.directory) {
+                found.push(files.objects.clone());
+            }
         }
         found.extend(self.found_of_libraries());
         for n in 0..files.evaluations {

@@ -172,8 +172,10 @@ pub fn build_request(
     configured(&mut request, directory, target.knowledge == Knowledge::None);
     if let Some(files) = target.layout {
         request.layout = [&files.cc_profile, &files.ld_profile].map(Input::from).to_vec();
-        let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
-        request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
+        if keeps_objects(build, directory) {
+            let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
+            request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
+        }
     }
     if target.reuses {
         wrap(&mut request, directory, layout.as_ref().map(|(cc, _)| cc.as_str()));
@@ -187,6 +189,12 @@ pub fn build_request(
         request.fresh_directories.push(flags::remarks_of(&text(read)).into());
     }
     Ok(request)
+}
+
+/// Whether a relink says what it did with each object: rustc's code is compiled by the linker, and
+/// a project may have no other.
+pub(crate) fn keeps_objects(build: &Build, directory: &Path) -> bool {
+    !Rust::of(build, directory).used
 }
 
 /// Lets configure scripts keep what they find; the first build asks everything anew. A site file of
