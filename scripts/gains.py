@@ -60,6 +60,10 @@ def row(name, title, directory, program, kept, command):
         for variant in read(f"{directory}/metrics.json")["variants"]:
             for counts in variant.get("code_metrics", {}).values():
                 of(variant["name"])["counts"] = {key: counts[key] for key, _ in COUNTS}
+    if os.path.exists(f"{directory}/beside.json") and os.path.getsize(f"{directory}/beside.json"):
+        for compared in read(f"{directory}/beside.json")["comparisons"]:
+            of(compared["variant"])["beside"] = {key: compared[key] for key in ("interval", "verdict")}
+            of(compared["variant"])["beside"]["ratio"] = compared["effect"]
     seconds = {stage["name"]: stage["seconds"] for stage in report["stages"]}
     beside = [n for n in seconds if n.startswith(("pgo", "bolt", "compare", "branches")) and n != "bolt-rest"]
     rows = read(kept) if os.path.exists(kept) else {"schema": "planish-gains", "version": 1, "programs": {}}
@@ -85,8 +89,8 @@ def ratio(variant, base, key):
     return f"{own / first:.3f}" if own is not None and first else "–"
 
 
-def cpu(variant):
-    found = variant.get("cpu")
+def cpu(variant, key="cpu"):
+    found = variant.get(key)
     if not found:
         return "–"
     if not found["interval"]:
@@ -96,8 +100,8 @@ def cpu(variant):
 
 
 def table(programs):
-    head = ["program", "built", "CPU time"] + [words for _, words in COUNTS] + ["text"]
-    lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
+    head = ["program", "built", "CPU time", "CPU time, PGO + BOLT = 1"] + [words for _, words in COUNTS] + ["text"]
+    lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---|" * 2 + "---:|" * (len(head) - 4)]
     for program in programs.values():
         variants = program["variants"]
         base = variants.get("base", {})
@@ -106,7 +110,7 @@ def table(programs):
                 continue
             own = variants[ending]
             text = own.get("text", 0) / base["text"] if base.get("text") else 0
-            cells = [program["title"], words, cpu(own)]
+            cells = [program["title"], words, cpu(own), cpu(own, "beside")]
             cells += [ratio(own, base, key) for key, _ in COUNTS] + [f"{text:.3f}"]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -119,8 +123,9 @@ def tell(kept, markdown, readme):
         "",
         "Made by `make gains` (`make gains PROGRAM=xz` for one); the numbers stand in [gains.json](gains.json). Each number",
         "is a ratio to the program as built with the same compiler and optimisation, without a profile; smaller is better.",
-        "CPU time has its 95 % interval and the verdict of `planish compare`; each program was linked once, and another link",
-        "of the same code can move CPU time by a percent. Taken branches and misses are counted under emulation with",
+        "CPU time has its 95 % interval and the verdict of `planish compare`, beside the plain program and beside instrumented",
+        "PGO + BOLT (`planish compare show --base`); each program was linked once, and another link of the same code can move",
+        "CPU time by a percent. Taken branches and misses are counted under emulation with",
         "simulated caches ([layout metrics](../docs/reference/code-metrics.md)): they are exact and do not depend on the machine.",
         "Training and evaluation have different input. Losses are in the table like gains.",
         "",
@@ -133,7 +138,8 @@ def tell(kept, markdown, readme):
         rounds = max((v["cpu"]["rounds"] for v in program["variants"].values() if "cpu" in v), default=0)
         machine = program["machine"]
         seconds = program["seconds"]
-        command = program["command"].replace("|", "\\|")
+        # One path, many times over.
+        command = re.sub(r"( [^ ]+)\1{3,}", r"\1 …", program["command"]).replace("|", "\\|")
         text.append(
             f"| {program['title']} | `{command}` | {machine['cpu']}, {machine['cpus']} CPUs, {program['compiler']}, "
             f"{program['date']} | {rounds} | {seconds['base']:.0f} s, {seconds['result']:.0f} s |"

@@ -82,6 +82,10 @@ one() {
   local words
   eval "words=($(sed "s/{bin}/'{bin}'/g" <<<"$line"))"
   [ ${#counted[@]} -eq 0 ] || (cd "$at/source" && "${counted[@]}" "$planish" -q compare "${programs[@]}" --rounds 6 --code-metrics --ignore-output --format json -- "${words[@]}" >"$at/metrics.json") || true
+  rm -f "$at/beside.json"
+  # Its exit code is the verdict.
+  [ ! -x "$state/$program.pgo-bolt" ] || (cd "$at/source" &&
+    "$planish" -q compare show .planish/runs-1.jsonl --base "$program.pgo-bolt" --format json >"$at/beside.json") || true
   python3 scripts/gains.py row "$name" "$title" "$at" "$program" "$kept/gains.json" "${arguments[*]}"
 }
 

@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(of(Phase::Profiled("/p/app.afdo")), profiled);
         assert_eq!(of(Phase::Instrumented("/p")), format!("{base} -Cprofile-generate=/p"));
         let extras = Extras { relocations: true, ..Extras::default() };
-        let bolt = rust_flags(&tools(), Phase::Baseline, extras);
+        let bolt = rust_flags(&tools(), Phase::Baseline, extras, None);
         assert_eq!(bolt, format!("{base} -Clink-arg=-Wl,--emit-relocs"));
         assert_eq!(of(Phase::Counted("/p/c")), format!("{base} -Cprofile-use=/p/c"));
     }
@@ -424,6 +424,43 @@ mod tests {
         assert!(
             !new["PLANISH_CFLAGS"].contains("mllvm") && !new["PLANISH_LDFLAGS"].contains("lld"),
             "{new:?}"
+        );
+    }
+
+    #[test]
+    fn a_layout_reaches_code_of_rustc_through_the_linker() {
+        let options = Optimize {
+            steps: vec![crate::optimization::Stage::Autofdo, crate::optimization::Stage::Propeller],
+            ..Optimize::default()
+        };
+        let of = |compiler, phase| {
+            let extras =
+                Extras { address_map: true, layout: Some(("/l/c", "/l/o")), ..Extras::default() };
+            let build = build(compiler, false);
+            super::variables(&build, &options, &tools(), (phase, extras), "o")
+        };
+        let relink = of(Compiler::Clang, Phase::Profiled("/p/a"));
+        let flags = &relink["PLANISH_RUSTFLAGS"];
+        for wanted in [
+            "-Clinker-plugin-lto",
+            "-Clinker=clang-22",
+            "-Clink-arg=-fuse-ld=lld",
+            "-Clink-arg=-Wl,--lto-sample-profile=/p/a",
+            "-Clink-arg=-Wl,--lto-basic-block-address-map",
+            "-Clink-arg=-Wl,--lto-basic-block-sections=/l/c",
+            "-Clink-arg=-Wl,--symbol-ordering-file=/l/o",
+        ] {
+            assert!(flags.contains(wanted), "{wanted}: {flags}");
+        }
+        assert!(flags.ends_with("-Clink-arg=-O3"), "{flags}");
+        assert_eq!(relink["CARGO_PROFILE_RELEASE_LTO"], "off");
+        // rustc links counters of its own.
+        let counted = of(Compiler::Clang, Phase::Instrumented("/p"));
+        assert!(!counted["PLANISH_RUSTFLAGS"].contains("-Clink-arg=-fprofile"), "{counted:?}");
+        let gcc = of(Compiler::Gcc, Phase::Profiled("/p/a"));
+        assert!(
+            !gcc["PLANISH_RUSTFLAGS"].contains("-Clink")
+                && !gcc.contains_key("CARGO_PROFILE_RELEASE_LTO")
         );
     }
 }

@@ -196,3 +196,24 @@ fn equal_files_are_called_identical() {
     assert!(digests("1").contains("a and b are the same file, byte for byte"));
     assert!(!digests("2").contains("byte for byte"));
 }
+
+#[test]
+fn kept_runs_are_told_beside_another_variant() {
+    let other = twice(1.03).beside("b").unwrap();
+    assert!(other.runs.iter().all(|run| run.round <= 10), "a second block was about the old base");
+    let turned = only(other);
+    assert_eq!((turned.verdict, turned.n, turned.variant.as_str()), (Verdict::Faster, 10, "a"));
+    let plain = only(twice(1.03));
+    assert!((turned.effect * plain.effect - 1.0).abs() < 1e-3, "{turned:?}");
+    let three = simulate(design(9, 6, &["a", "b", "c"], 0), &[0.0, 0.02, 0.04], 0.002, NONE);
+    let names =
+        |of: &Recorded| of.design.variants.iter().map(|v| v.name.clone()).collect::<Vec<_>>();
+    let turned = three.clone().beside("c").unwrap();
+    assert_eq!(names(&turned), ["c", "a", "b"]);
+    for (before, after) in three.runs.iter().zip(&turned.runs) {
+        let name = |of: &Recorded, run: &crate::Run| of.design.variants[run.variant].name.clone();
+        assert_eq!(name(&three, before), name(&turned, after));
+    }
+    let refused = three.beside("d").unwrap_err().to_string();
+    assert!(refused.contains("\"d\"") && refused.contains("a, b, c"), "{refused}");
+}

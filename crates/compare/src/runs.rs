@@ -90,6 +90,47 @@ impl Recorded {
     }
 }
 
+impl Recorded {
+    /// The same runs with another variant as the base that the others are compared with.
+    ///
+    /// What a second block of rounds confirmed was said beside the old base and is left out. The
+    /// new base's own layouts match nobody's.
+    ///
+    /// # Errors
+    /// Where no variant, or several, have the name.
+    pub fn beside(mut self, base: &str) -> Result<Recorded, Error> {
+        let names = || self.design.variants.iter().map(|variant| variant.name.as_str());
+        let mut found = names().enumerate().filter(|(_, name)| *name == base);
+        let Some((at, _)) = found.next() else {
+            let there = names().collect::<Vec<_>>().join(", ");
+            return Err(Error::Design(format!(
+                "the kept runs have no variant {base:?}; there are: {there}"
+            )));
+        };
+        if found.next().is_some() {
+            return Err(Error::Design(format!("several variants of the kept runs are {base:?}")));
+        }
+        let place = |variant: usize| match variant {
+            own if own == at => 0,
+            before if before < at => before + 1,
+            behind => behind,
+        };
+        self.runs.iter_mut().for_each(|run| run.variant = place(run.variant));
+        if let Some(first) = self.design.variants.get_mut(..=at) {
+            first.rotate_right(1);
+        }
+        let own_layouts = self.design.variants.first().is_some_and(|first| first.own_layouts);
+        for other in self.design.variants.iter_mut().skip(1) {
+            other.own_layouts |= own_layouts;
+        }
+        if std::mem::take(&mut self.design.confirm) {
+            let first_block = self.design.rounds;
+            self.runs.retain(|run| run.round <= first_block);
+        }
+        Ok(self)
+    }
+}
+
 impl Run {
     /// The place in the round that it filled.
     pub fn slot(&self) -> Slot {

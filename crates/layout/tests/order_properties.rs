@@ -173,7 +173,9 @@ proptest! {
     #[test]
     fn no_function_loses_score(functions in functions()) {
         let cfg = graph(&functions, &[]);
-        let (layout, report) = lay_out(&cfg, &Params::default());
+        // Chains of other density stand apart, whatever score that costs.
+        let params = Params { density_ratio: f64::INFINITY, ..Params::default() };
+        let (layout, report) = lay_out(&cfg, &params);
         for function in &layout.functions {
             let score = function.intra;
             prop_assert!(score.after >= score.before * (1.0 - 1e-9), "{score:?}");

@@ -274,6 +274,13 @@ fn a_cargo_project_is_optimised_by_one_command() {
     let project = Project::new(&[("Cargo.toml", manifest), ("src/main.rs", RUST)]);
     let (_, report) = project.optimize(&["--cargo"]);
     assert!(report["matched"]["samples_matched"].as_u64().unwrap() > 0, "{report:#}");
+    // rustc places no blocks: the linker did, which compiled its bitcode.
+    let verified = &report["layout"]["verified"];
+    assert_eq!(
+        (&verified["applied"], &report["layout"]["objects"]),
+        (&true.into(), &serde_json::Value::Null)
+    );
+    assert!(verified["blocks"][0].as_u64().unwrap() > 1, "{verified:#}");
     let names = project.planish(&["optimize", "--cargo", "--program", "no", "--train", "{bin}"]);
     assert_eq!(names.status.code(), Some(2));
     assert!(text(&names.stderr).contains("there: app"), "{}", text(&names.stderr));

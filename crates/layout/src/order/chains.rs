@@ -66,6 +66,7 @@ pub(super) struct Chains<'a> {
     graph: &'a Graph<'a>,
     limits: Limits,
     chain_blocks: usize,
+    density_ratio: f64,
     chains: Vec<Chain>,
     /// Smallest block of a chain at the begin; stays with S.
     labels: Vec<u32>,
@@ -149,6 +150,7 @@ impl<'a> Chains<'a> {
                 swap_halves: params.swap_halves,
             },
             chain_blocks: params.chain_blocks as usize,
+            density_ratio: params.density_ratio,
             chains,
             labels,
             neighbours,
@@ -163,8 +165,9 @@ impl<'a> Chains<'a> {
     /// Computes the best way to merge two chains, either of them split, and offers it if it gains.
     fn offer(&mut self, a: u32, b: u32, joint_id: u32) {
         let mut best: Option<Offer> = None;
-        let fits = self.chains[a as usize].nodes.len() + self.chains[b as usize].nodes.len()
-            <= self.chain_blocks;
+        let (one, two) = (&self.chains[a as usize], &self.chains[b as usize]);
+        let fits = one.nodes.len() + two.nodes.len() <= self.chain_blocks
+            && one.is_about_as_dense_as(two, self.density_ratio);
         let orders: &[(u32, u32)] = if fits { &[(a, b), (b, a)] } else { &[] };
         for &(s, u) in orders {
             let pair = Pair {
@@ -323,9 +326,4 @@ pub(super) fn by_density(chains: Chains<'_>) -> Vec<Vec<u32>> {
         not_entry(a).cmp(&not_entry(b)).then(density).then(a_label.cmp(b_label))
     });
     sorted.into_iter().map(|(chain, _)| chain.nodes).collect()
-}
-
-/// All blocks in one order.
-pub(super) fn one_after_another(chains: Chains<'_>) -> Vec<u32> {
-    by_density(chains).concat()
 }

@@ -43,6 +43,17 @@ pub(super) struct Chain {
     pub within: Vec<u32>,
 }
 
+impl Chain {
+    /// Whether the executions per byte of two chains differ by no more than a factor. What never
+    /// runs is as dense as anything.
+    pub fn is_about_as_dense_as(&self, other: &Chain, factor: f64) -> bool {
+        let density = |chain: &Chain| chain.frequency as f64 / chain.size.max(1) as f64;
+        let (one, two) = (density(self), density(other));
+        let (less, more) = (one.min(two), one.max(two));
+        less == 0.0 || more <= less * factor
+    }
+}
+
 /// Where each block is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Position {

@@ -38,6 +38,10 @@ pub struct Params {
     pub swap_halves: u32,
     /// Chains do not grow beyond so many blocks.
     pub chain_blocks: u32,
+    /// Chains whose executions per byte differ by more than this factor are not merged, so that
+    /// blocks that seldom run do not lie between those that always do: they would fill cache lines
+    /// for nothing. As LLVM's block placement has it (`ext-tsp-max-merge-density-ratio`).
+    pub density_ratio: f64,
     /// Blocks executed fewer times than this are cold; 1: what was never executed.
     pub cold_below: u64,
     /// Steps of the search for a better order per block of a function; 0 leaves what merging
@@ -60,6 +64,7 @@ impl Default for Params {
             try_all_splits: 32,
             swap_halves: 512,
             chain_blocks: 16_384,
+            density_ratio: 100.0,
             cold_below: 1,
             search_steps: 1_000,
             exact_blocks: 10,
@@ -78,6 +83,7 @@ impl Params {
             try_all_splits: 0,
             swap_halves: u32::MAX,
             chain_blocks: u32::MAX,
+            density_ratio: f64::INFINITY,
             search_steps: 0,
             exact_blocks: 0,
             alignment: 1,

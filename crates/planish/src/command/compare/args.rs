@@ -23,6 +23,9 @@ pub struct What {
     /// Kept runs to analyse again instead of running anything (`compare show`).
     #[arg(skip)]
     pub from: Vec<PathBuf>,
+    /// Their variant that the others are compared with; the first without it.
+    #[arg(skip)]
+    pub base: Option<String>,
     /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
     #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
     pub objects: Vec<PathBuf>,
@@ -44,6 +47,9 @@ pub struct ShowArgs {
     /// Kept runs (--raw), one file per machine
     #[arg(required = true, value_name = "RUNS")]
     files: Vec<PathBuf>,
+    /// Compare the others with this variant [default: the one the runs were measured beside]
+    #[arg(long, value_name = "NAME")]
+    base: Option<String>,
     /// Judge by this metric, as `planish compare` names it
     #[arg(long)]
     metric: Option<String>,
@@ -58,9 +64,9 @@ pub struct ShowArgs {
 
 impl From<ShowArgs> for What {
     fn from(args: ShowArgs) -> What {
-        let ShowArgs { files, metric, margin, output } = args;
+        let ShowArgs { files, base, metric, margin, output } = args;
         let how = How { metric: metric.into_iter().collect(), margin, ..How::default() };
-        What { how, from: files, output, ..What::default() }
+        What { how, from: files, base, output, ..What::default() }
     }
 }
 

@@ -184,7 +184,11 @@ fn twice(objects: Option<&PathBuf>) -> Vec<PathBuf> {
 fn again(what: &What, options: &AnalysisOptions) -> anyhow::Result<Told> {
     let mut files = Vec::new();
     for path in &what.from {
-        files.push(runs::read(path, BufReader::new(crate::input::stream(path)?))?);
+        let kept = runs::read(path, BufReader::new(crate::input::stream(path)?))?;
+        files.push(match &what.base {
+            Some(base) => kept.beside(base)?,
+            None => kept,
+        });
     }
     if let Some(metric) = &options.metric {
         files.iter().try_for_each(|file| knows(file, metric))?;
