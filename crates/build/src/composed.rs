@@ -166,10 +166,9 @@ fn merged(
     let asked = asked.into_iter().any(|(path, _)| path.trim() == "optimize.steps");
     let compiler = table.get("build").and_then(|build| build.get("compiler"));
     let other = compiler.is_some_and(|compiler| compiler.as_str() != Some("clang"));
-    if recognised && other && !asked {
-        if let Some(optimize) = table.get_mut("optimize").and_then(Value::as_table_mut) {
-            optimize.remove("steps");
-        }
+    let optimize = table.get_mut("optimize").and_then(Value::as_table_mut);
+    if let Some(optimize) = optimize.filter(|_| recognised && other && !asked) {
+        optimize.remove("steps");
     }
     toml::to_string(&table).map_err(|error| failed(&settings.join(" "), error.to_string()))
 }
