@@ -241,7 +241,7 @@ fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras, link: Option<&str
     match link {
         // rustc links its own library of counters.
         Some(link) => {
-            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", tools.cc));
+            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", linker_of(&tools.cc)));
             let words = link.split_whitespace().filter(|word| !word.starts_with("-fprofile-"));
             // The last level counts: rustc's own.
             words.chain(["-O3"]).for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
@@ -250,6 +250,12 @@ fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras, link: Option<&str
         None => {}
     }
     flags
+}
+
+/// The program that links, of a compiler that may stand behind another (`ccache clang`).
+fn linker_of(cc: &str) -> &str {
+    let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
+    cc.split_whitespace().find(is_clang).unwrap_or(cc)
 }
 
 /// Whether rustc hands bitcode to the linker: rustc lists no basic blocks and places none, lld does
@@ -453,6 +459,7 @@ mod tests {
             assert!(flags.contains(wanted), "{wanted}: {flags}");
         }
         assert!(flags.ends_with("-Clink-arg=-O3"), "{flags}");
+        assert_eq!(["ccache /x/clang-22", "/opt/cc"].map(linker_of), ["/x/clang-22", "/opt/cc"]);
         assert_eq!(relink["CARGO_PROFILE_RELEASE_LTO"], "off");
         // rustc links counters of its own.
         let counted = of(Compiler::Clang, Phase::Instrumented("/p"));
