@@ -4,4 +4,7 @@ project=(--autotools --program src/xz/xz)
 more=('optimize.steps=["autofdo","propeller"]')
 train=("{bin} -k -c -T1 -4 $work/corpus/train.txt" "{bin} -d -k -c -T1 $at/train.xz")
 evaluate=("{bin} -k -c -T1 -6 $work/corpus/evaluate.txt")
-prepare() { debian xz-utils; [ -e "$at/train.xz" ] || xz -k -c -6 "$work/corpus/train.txt" >"$at/train.xz"; }
+prepare() {
+  debian xz-utils
+  [ -e "$at/train.xz" ] || { xz -k -c -6 "$work/corpus/train.txt" >"$at/train.new" && mv "$at/train.new" "$at/train.xz"; }
+}

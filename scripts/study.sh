@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A study on kernels, by one command:  scripts/study.sh NAME     (make study NAME=align)
 #
-# studies/NAME/study.sh says which variants are compared, in which counts; `planish kernel compare` builds them, links them in orders
-# and judges. Writes measurements/DATE-study-NAME.md. What is there from an earlier run is not repeated.
+# studies/NAME/planish.toml says which variants are compared, study.sh in which counts; `planish kernel compare` builds them, links
+# them in orders and judges. Writes measurements/DATE-study-NAME.md. What is there from an earlier run is not repeated.
 # STUDY_ORDERS (default 20): random orders of each variant.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,8 @@ name=${1:-}
 orders=${STUDY_ORDERS:-20}
 . scripts/kernel-tree.sh
 kernel_tools study
-title="" series="" variants=() metrics=()
+title="" series="" metrics=()
+project=studies/$name/planish.toml
 # shellcheck source=/dev/null
 . "studies/$name/study.sh"
 
@@ -27,7 +28,7 @@ work=$target/studies/$name
 mkdir -p "$work"
 for metric in "${metrics[@]}"; do
   rm -f "$work/$metric.jsonl"
-  "$planish" kernel compare "$tree" --output-dir "$work/$series" "${variants[@]}" --orders "$orders" --metric "$metric" \
+  "$planish" kernel compare "$tree" --output-dir "$work/$series" --project "$project" --orders "$orders" --metric "$metric" \
     --raw "$work/$metric.jsonl" --markdown "$work/$metric.md" --html "$work/$metric.html" >"$work/$metric.txt" ||
     { code=$?; case $code in 1 | 4) ;; *) exit "$code" ;; esac; }
 done
@@ -39,7 +40,7 @@ out=measurements/$(date +%F)-study-$name.md
   echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1); $orders random orders of functions and of object files' data of"
   echo "each variant, each counted once on the deterministic machine with planish's workload and simulated caches. Counts, not times."
   echo
-  echo "Variants: $(printf '%s\n' "${variants[@]}" | sed '/^--variant$/d; s/.*/`&`/' | paste -sd ' ')"
+  echo "Variants ([kernel.variants] in [planish.toml](../$project)): $(sed -n '/^\[kernel.variants\]/,$ { /=/ s/.*/`&`/p }' "$project" | paste -sd ' ')"
   for metric in "${metrics[@]}"; do
     echo
     echo "## $metric"

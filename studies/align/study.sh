@@ -4,5 +4,4 @@
 # with commits that touched nothing that ran; the second was asked then and never answered.
 title="Functions of the kernel aligned to 32 bytes"
 series=6.12
-variants=(--variant base --variant 'align32: KCFLAGS=-falign-functions=32')
 metrics=(l1i-misses itlb-4k-misses taken-branches)

@@ -35,6 +35,9 @@ pub struct Config {
     benchmark: Option<toml::Value>,
     #[serde(default, skip_serializing)]
     matrix: Option<toml::Value>,
+    /// Read by `planish kernel compare` only ([`crate::KernelTable`]).
+    #[serde(default, skip_serializing)]
+    kernel: Option<toml::Value>,
 }
 
 /// `[build]`.

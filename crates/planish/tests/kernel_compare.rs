@@ -37,3 +37,33 @@ fn what_cannot_be_compared_is_refused_by_name() {
         assert!(told.contains(why), "{words:?}: {told}");
     }
 }
+
+#[test]
+fn planish_toml_says_what_the_command_line_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |file: &str, words: &[&str]| {
+        std::fs::write(folder.path().join("planish.toml"), file).unwrap();
+        let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
+        planish.current_dir(folder.path()).args(["kernel", "compare"]).args(words);
+        let done = planish.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(done.status.code(), Some(2), "{done:?}");
+        String::from_utf8_lossy(&done.stderr).into_owned()
+    };
+    let variants = "[kernel.variants]\nbase = ''\na = 'CC=gcc'\n";
+    let whole = format!("[kernel]\ntree = 'from-file'\noutput_dir = 'out'\n{variants}");
+    for (file, words, why) in [
+        (whole.as_str(), &[][..], "from-file: No such file"),
+        (&whole, &["other"], "--output-dir DIR"),
+        (&whole, &["other", "--project", "planish.toml"], "other: No such file"),
+        (variants, &["--output-dir", "out"], "which TREE is built"),
+        ("[kernel]\ntree = 'x'\noutput_dir = 'o'\n", &[], "[kernel.variants] in planish.toml"),
+        (&whole.replace("tree", "metric = 'ugly'\ntree"), &[], "take one of l1i-misses"),
+        (&whole.replace("tree", "orders = 5000\ntree"), &[], "1000 are the most"),
+        (&whole.replace("CC=gcc", "-O3"), &[], "`-O3`: expected CONFIG_NAME=value"),
+        ("[build]\n", &[], "it has no [kernel]"),
+        (&whole, &["--project", "no.toml"], "no.toml"),
+    ] {
+        let told = said(file, words);
+        assert!(told.contains(why), "{words:?}: {told}\n{file}");
+    }
+}

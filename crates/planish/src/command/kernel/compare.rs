@@ -9,11 +9,17 @@ use crate::input;
 use crate::output;
 use crate::progress::Ticker;
 use anyhow::bail;
+use build::KernelTable;
 use compare::{AnalysisOptions, Settings, gate};
 use kernel::experiment::{Booting, Experiment, Images, KernelVariant, analysed, design, images};
 use kernel::machine::Initrd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Most random orders of a variant.
+const MOST_ORDERS: i64 = 1000;
+/// Orders of a variant where nothing is said.
+const ORDERS: u32 = 8;
 
 /// The counts that decide.
 const METRIC: Choice<&str> = Choice(&[
@@ -41,7 +47,7 @@ const METRIC: Choice<&str> = Choice(&[
 ///
 /// What is there from an earlier call is not repeated: neither builds nor orders nor boots. With --format json it prints
 /// what `planish compare` prints (planish-compare).
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   planish kernel compare linux-6.12 --output-dir out --variant base \\
@@ -49,27 +55,32 @@ Examples:
   planish kernel compare linux-6.12 --output-dir out --orders 20 --metric taken-branches \\
       --variant 'O2: CC=gcc' --variant 'O3: CC=gcc KCFLAGS=-O3' --html kernels.html
   planish kernel compare linux-6.12 --output-dir out --variant base --variant 'smp: CONFIG_NR_CPUS=2'
+  planish kernel compare --project studies/align/planish.toml --orders 40
 
 Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of --fail-if is hit), 2 wrong usage or input, or a
 variant that does not build or boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more, 130
 interrupted.")]
 pub struct Args {
-    /// The top directory of the Linux sources; nothing is built in it, and it must be clean
+    /// The top directory of the Linux sources; nothing is built in it, and it must be clean [default: what
+    /// planish.toml names]
     #[arg(value_name = "TREE")]
-    tree: PathBuf,
+    tree: Option<PathBuf>,
+    /// Take from this file what is not said here: [kernel] and [kernel.variants] [default without TREE: planish.toml]
+    #[arg(long, value_name = "planish.toml")]
+    project: Option<PathBuf>,
     /// Where to put everything that is made; a build of a small configuration takes 700 MB, an order 3 MB
     #[arg(long, value_name = "DIR")]
-    output_dir: PathBuf,
+    output_dir: Option<PathBuf>,
     /// A variant: its name, and after a colon options of the configuration (CONFIG_NAME=value) and
     /// variables of make (KCFLAGS=…, CC=gcc); the first is the base. Repeatable
-    #[arg(long, required = true, value_name = "NAME[: WORDS]")]
+    #[arg(long, value_name = "NAME[: WORDS]")]
     variant: Vec<String>,
-    /// Random orders of each variant
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    orders: u32,
-    /// What decides; the other counts are shown beside it
-    #[arg(long, value_parser = METRIC, default_value = "l1i-misses")]
-    metric: &'static str,
+    /// Random orders of each variant [default: 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MOST_ORDERS))]
+    orders: Option<u32>,
+    /// What decides; the other counts are shown beside it [default: l1i-misses]
+    #[arg(long, value_parser = METRIC)]
+    metric: Option<&'static str>,
     /// Differences within plus or minus this many per cent count as none [default: 1]
     #[arg(long, value_name = "PCT")]
     margin: Option<f64>,
@@ -91,8 +102,55 @@ pub struct Args {
     output: Output,
 }
 
+impl Args {
+    /// With what planish.toml says of the rest.
+    fn with_project(&self) -> anyhow::Result<Args> {
+        let mut args = self.clone();
+        let file = match (&self.project, &self.tree) {
+            (Some(file), _) => file.clone(),
+            (None, None) => PathBuf::from("planish.toml"),
+            (None, Some(_)) => return Ok(args),
+        };
+        let table = KernelTable::read(&file)?;
+        let file = file.display();
+        if args.variant.is_empty() {
+            args.variant = table.lines();
+        }
+        if let Some(orders) = table.orders.filter(|orders| i64::from(*orders) > MOST_ORDERS) {
+            bail!("{file}: [kernel] orders = {orders}: {MOST_ORDERS} are the most");
+        }
+        if let (None, Some(metric)) = (args.metric, &table.metric) {
+            let known = METRIC.0.iter().find(|(name, ..)| name == metric);
+            let Some((_, value, _)) = known else {
+                let names: Vec<&str> = METRIC.0.iter().map(|(name, ..)| *name).collect();
+                bail!("{file}: [kernel] metric = {metric:?}: take one of {}", names.join(", "));
+            };
+            args.metric = Some(value);
+        }
+        args.tree = args.tree.or(table.tree);
+        args.output_dir = args.output_dir.or(table.output_dir);
+        args.orders = args.orders.or(table.orders);
+        args.margin = args.margin.or(table.margin);
+        args.config = args.config.or(table.config);
+        args.initrd = args.initrd.or(table.initrd);
+        Ok(args)
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let args = &args.with_project()?;
+    let missing = |what: &str, key: &str| {
+        anyhow::anyhow!(
+            "say {what}, or name it in planish.toml ({key} in [kernel]; --project FILE)"
+        )
+    };
+    let tree = args.tree.as_ref().ok_or_else(|| missing("which TREE is built", "tree"))?;
+    let output_dir = args.output_dir.as_ref();
+    let output_dir = output_dir.ok_or_else(|| missing("--output-dir DIR", "output_dir"))?;
+    if args.variant.is_empty() {
+        bail!("nothing is compared; give a --variant, or [kernel.variants] in planish.toml");
+    }
     if let Some(margin) = args.margin.filter(|margin| !(*margin > 0.0 && *margin < 100.0)) {
         bail!("--margin {margin}: give a percentage between 0 and 100");
     }
@@ -102,13 +160,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs(args.raw.iter().map(PathBuf::as_path), read)?;
     let begin = args.config.as_ref().map(|path| input::read_to_string(path)).transpose()?;
     let initrd = Initrd::of(args.initrd.as_deref())?;
-    let experiment =
-        Experiment::open(&args.tree, &args.output_dir, begin, args.make.make(), args.orders)?;
+    let orders = args.orders.unwrap_or(ORDERS);
+    let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders)?;
     let mut failed = Vec::new();
     let built = built(&experiment, variants, &mut failed, global)?;
     crate::command::handle_interrupts();
     let machine = args.machine.machine();
-    let kept = args.output_dir.join("counts");
+    let kept = output_dir.join("counts");
     let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
     let booting = Booting { machine: &machine, initrd: &initrd, kept: &kept, emulator };
     let Some((built, counts)) = counted(&booting, built, &mut failed, global)? else {
@@ -123,7 +181,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         among: args.output.among.unwrap_or(0) as usize,
         ..AnalysisOptions::default()
     };
-    let (analysis, recorded) = analysed(design, &counts, args.metric, &options)?;
+    let metric = args.metric.unwrap_or("l1i-misses");
+    let (analysis, recorded) = analysed(design, &counts, metric, &options)?;
     if let Some(raw) = &args.raw {
         compare::kept::replaceable(raw, &recorded.design)?;
         compare::kept::begin(raw, &recorded)?;
