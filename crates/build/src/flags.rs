@@ -79,7 +79,7 @@ pub fn variables(
     add_extras(&mut flags, extras);
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
-    let through_linker = linker_compiles_rust(build, options).then_some(link.as_str());
+    let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
     let rust = rust_flags(tools, phase, extras, through_linker);
     // The linker's is in place of cargo's own, which would leave it nothing to compile.
     let cargo = through_linker.map(|_| ("CARGO_PROFILE_RELEASE_LTO", "off".to_owned()));
@@ -256,12 +256,6 @@ fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras, link: Option<&str
 fn linker_of(cc: &str) -> &str {
     let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
     cc.split_whitespace().find(is_clang).unwrap_or(cc)
-}
-
-/// Whether rustc hands bitcode to the linker: rustc lists no basic blocks and places none, lld does
-/// both where it compiles.
-pub(crate) fn linker_compiles_rust(build: &Build, options: &Optimize) -> bool {
-    build.compiler == Compiler::Clang && (build.thinlto || options.lays_out())
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! other ways beside them, and named compiler options.
 
 use crate::config::{Build, Command, Compiler, default_optimize};
-use crate::flags::linker_compiles_rust;
 use serde::{Deserialize, Serialize};
 
 /// `[optimize]`.
@@ -94,6 +93,12 @@ impl Optimize {
         self.steps.contains(&Stage::Propeller)
     }
 
+    /// Whether rustc hands bitcode to the linker: rustc lists no basic blocks and places none, lld
+    /// does both where it compiles.
+    pub(crate) fn linker_compiles_rust(&self, build: &Build) -> bool {
+        build.compiler == Compiler::Clang && (build.thinlto || self.lays_out())
+    }
+
     /// Whether llvm-bolt places what the layout cannot reach.
     pub fn places_rest(&self) -> bool {
         self.steps.contains(&Stage::BoltRest)
@@ -109,7 +114,7 @@ impl Optimize {
         if !rust {
             return Vec::new();
         }
-        let by_linker = linker_compiles_rust(build, self);
+        let by_linker = self.linker_compiles_rust(build);
         let set = [
             ("optimize", build.optimize != default_optimize()),
             ("flags", !build.flags.trim().is_empty()),

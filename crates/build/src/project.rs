@@ -2,7 +2,6 @@
 
 use crate::composed::{Meant, Said};
 use crate::config::Config;
-use crate::flags::linker_compiles_rust;
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
@@ -77,7 +76,7 @@ impl Project {
         let rust = Rust::of(&config.build, directory);
         // A compiler that the project names is not the one that answers here.
         tools.rust_takes_z = rust.takes_z || probes.rust_takes_z();
-        if rust.used && linker_compiles_rust(&config.build, &config.optimize) {
+        if rust.used && config.optimize.linker_compiles_rust(&config.build) {
             tools.llvm_of_rust = probes.release("rustc", "-vV", "LLVM version:");
             tools.llvm_of_clang = probes.release(&tools.cc, "--version", "clang version");
         }

@@ -5,7 +5,6 @@
 //! nothing of the project is run.
 
 use crate::config::{Build, Command};
-use crate::flags::linker_compiles_rust;
 use crate::{Config, Error, Toolchain};
 use std::io::Read;
 use std::path::Path;
@@ -60,7 +59,7 @@ impl Rust {
         }
         match (tools.llvm_of_rust, tools.llvm_of_clang) {
             (Some(rust), Some(clang))
-                if rust > clang && linker_compiles_rust(&config.build, &config.optimize) =>
+                if rust > clang && config.optimize.linker_compiles_rust(&config.build) =>
             {
                 Err(Error::LinkerBehindRust { rust, cc: tools.cc.clone(), clang })
             }
