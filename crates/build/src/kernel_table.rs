@@ -3,11 +3,10 @@
 //! A file may say this alone, without a program.
 
 use crate::Error;
-use crate::config::read_text;
+use crate::config::{parse_checked, read_text};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use toml::Table;
 
 /// `[kernel]`. Paths are relative to the file until [`KernelTable::read`] has put its directory
 /// before them.
@@ -36,6 +35,12 @@ pub struct KernelTable {
     pub variants: BTreeMap<String, String>,
 }
 
+/// A file as far as kernels are concerned.
+#[derive(Deserialize)]
+struct File {
+    kernel: Option<KernelTable>,
+}
+
 impl KernelTable {
     /// Reads the table of a file.
     ///
@@ -43,17 +48,14 @@ impl KernelTable {
     /// Where the file cannot be read, has no such table, or says in it what nobody knows.
     pub fn read(path: &Path) -> Result<KernelTable, Error> {
         let wrong = |problem: String| Error::Config { path: path.to_owned(), problem };
-        let mut all: Table =
-            read_text(path)?.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
-        let Some(table) = all.remove("kernel") else {
+        let found: File = parse_checked(&read_text(path)?, path, |_| Ok(()))?;
+        let Some(mut table) = found.kernel else {
             return Err(wrong(
                 "it has no [kernel], which says what tree is built (tree = \"linux-6.12\") and, in \
                  [kernel.variants], how (align32 = \"KCFLAGS=-falign-functions=32\")"
                     .into(),
             ));
         };
-        let mut table: KernelTable =
-            table.try_into().map_err(|error| wrong(format!("[kernel] {error}")))?;
         let directory = path.parent().unwrap_or(Path::new(""));
         let paths = [&mut table.tree, &mut table.output_dir, &mut table.config, &mut table.initrd];
         for path in paths.into_iter().flatten() {

@@ -8,10 +8,13 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const SOURCE: &str = r"
+const SOURCE: &str = r#"
 #include <stdlib.h>
-#define WORK(name, rounds) __attribute__((noinline)) void name(void) \
-	{ volatile long sum = 0; for (long i = 0; i < (rounds); i++) sum += i; }
+/* In a register: some CPUs forward what was stored in one cycle or in five, depending on where the stack lies. */
+#define SPIN(rounds) \
+	long sum = 1; \
+	for (long i = 0; i < (rounds); i++) { sum = sum * 1103515245 + i; __asm__ volatile("" : "+r"(sum)); }
+#define WORK(name, rounds) __attribute__((noinline)) void name(void) { SPIN(rounds) }
 #ifndef ROUNDS
 #define ROUNDS 3000
 #endif
@@ -20,11 +23,11 @@ const SOURCE: &str = r"
 #endif
 WORK(first, 40000)
 SECOND static void second(void)
-	{ volatile long sum = 0; for (long i = 0; i < 30000; i++) sum += i; }
+	{ SPIN(30000) }
 WORK(third, 20000)
 WORK(grown, GROWN)
 __attribute__((noinline)) static void between(unsigned rounds)
-	{ for (volatile long j = rounds; j > 0; j--) ; }
+	{ SPIN(rounds) }
 int main(void)
 {
 	unsigned seed = 1;
@@ -36,7 +39,7 @@ int main(void)
 	}
 	return 0;
 }
-";
+"#;
 
 fn planish(dir: &Path, words: &[&str]) -> Output {
     let mut planish = Command::new(env!("CARGO_BIN_EXE_planish"));
