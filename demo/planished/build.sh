@@ -3,7 +3,7 @@
 # lets a stable rustc take the sample profile.
 set -eu
 cd "$(dirname "$0")/../.."
-: "${PLANISH_OUT:?names the directory to build into}" "${PLANISH_CC:?}"
+: "${PLANISH_OUT:?names the directory to build into}"
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 profile=$(printf '%s' "${PLANISH_RUSTFLAGS-}" | sed -n 's/.*-Zprofile-sample-use=\([^ ]*\).*/\1/p')

@@ -11,7 +11,11 @@ pub fn is_lack(error: &anyhow::Error) -> bool {
             || cause.downcast_ref().is_some_and(stopping)
             || matches!(
                 cause.downcast_ref(),
-                Some(build::Error::NoTool { .. } | build::Error::NoRustProfiles)
+                Some(
+                    build::Error::NoTool { .. }
+                        | build::Error::NoRustProfiles
+                        | build::Error::LinkerBehindRust { .. }
+                )
             )
             || matches!(cause.downcast_ref(), Some(NoScreen::Dumb(_)))
             || matches!(cause.downcast_ref(), Some(superpages::Error::NoLibrary { .. }))

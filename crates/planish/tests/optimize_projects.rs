@@ -287,6 +287,30 @@ fn a_cargo_project_is_optimised_by_one_command() {
 }
 
 #[test]
+fn a_linker_too_old_for_the_code_of_rustc_is_what_the_machine_lacks() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !has("rustc") {
+        return;
+    }
+    let manifest = "[package]\nname = 'app'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n";
+    let old = "#!/bin/sh\necho 'clang version 11.0.0'\n";
+    let project =
+        Project::new(&[("Cargo.toml", manifest), ("src/main.rs", RUST), ("clang-11", old)]);
+    let clang = project.at("clang-11");
+    std::fs::set_permissions(&clang, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let setting = format!("build.cc={}", clang.display());
+    let words = ["optimize", "--cargo", "--train", "{bin}", "--set", &setting];
+    let refused = project.planish(&words);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(3), "{said}");
+    assert!(said.contains("of LLVM 11") && said.contains("nothing was built"), "{said}");
+    assert!(!project.at(".planish/log").exists(), "{said}");
+    let profile_alone = ["--set", "optimize.steps=['autofdo']", "--dry-run"];
+    let planned = project.planish(&[&words[..], &profile_alone].concat());
+    assert_eq!(planned.status.code(), Some(0), "{}", text(&planned.stderr));
+}
+
+#[test]
 fn what_is_not_said_is_asked_for() {
     let project = Project::new(&[("Makefile", MAKEFILE)]);
     let refused = |arguments: &[&str], says: &str| {

@@ -55,7 +55,7 @@ Examples:
   planish kernel compare linux-6.12 --output-dir out --orders 20 --metric taken-branches \\
       --variant 'O2: CC=gcc' --variant 'O3: CC=gcc KCFLAGS=-O3' --html kernels.html
   planish kernel compare linux-6.12 --output-dir out --variant base --variant 'smp: CONFIG_NR_CPUS=2'
-  planish kernel compare --project studies/align/planish.toml --orders 40
+  planish kernel compare linux-6.12 --output-dir out --project studies/align/planish.toml
 
 Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of --fail-if is hit), 2 wrong usage or input, or a
 variant that does not build or boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more, 130
