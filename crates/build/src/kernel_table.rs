@@ -21,6 +21,11 @@ pub struct KernelTable {
     pub orders: Option<u32>,
     /// What decides.
     pub metric: Option<String>,
+    /// CPU times of kernels that are processes, in place of counts.
+    #[serde(default)]
+    pub native: bool,
+    /// Rounds of those.
+    pub rounds: Option<u32>,
     /// Per cent that count as none.
     pub margin: Option<f64>,
     /// The configuration that all variants begin with.

@@ -220,7 +220,7 @@ fn edited_file(tree: &Tree, file: &EditedFile) -> Result<Found, Error> {
     }
 }
 
-fn unfit(path: std::path::PathBuf, construct: &'static str, misfit: Misfit) -> Error {
+pub(crate) fn unfit(path: std::path::PathBuf, construct: &'static str, misfit: Misfit) -> Error {
     match misfit {
         Misfit::Anchor { expected, found } => Error::Anchor { path, construct, expected, found },
         Misfit::Present { text, reason } => Error::Unfit { path, construct, found: text, reason },

@@ -6,11 +6,12 @@
 //! object is compiled again. Orders are those of lld's `--shuffle-sections` with the order's number as its seed. Names
 //! of sections that mean a place (`.text..x`, `.init.text`, `.entry.text`) are left alone.
 
+use super::form::Form;
 use super::variant::KernelVariant;
+use crate::Error;
 use crate::config::Config;
 use crate::make::{Made, Make, run};
 use crate::tree::Tree;
-use crate::{Error, machine, requirements, workload};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,6 @@ const SAME: [&str; 4] = [
 const BY_FUNCTION: [&str; 3] = ["AUTOFDO_CLANG", "PROPELLER_CLANG", "LTO_CLANG"];
 /// Sections whose order is left to chance.
 const SHUFFLED: [&str; 5] = [".text", ".text.[0-9a-zA-Z_]*", ".rodata", ".data", ".bss"];
-const TARGETS: [&str; 2] = ["bzImage", "vmlinux"];
 
 /// Where and how variants are built.
 #[derive(Debug)]
@@ -38,6 +38,7 @@ pub struct Experiment {
     is_small: bool,
     make: Make,
     orders: u32,
+    form: Form,
 }
 
 /// The images of a variant.
@@ -64,8 +65,8 @@ struct Stamp {
 }
 
 impl Experiment {
-    /// An experiment on a tree, whose builds lie in `directory`; `begin` is the configuration to begin with, in place
-    /// of a small one.
+    /// An experiment on a tree, whose builds lie in `directory`, as kernels of a form; `begin` is the configuration to
+    /// begin with, in place of a small one.
     ///
     /// # Errors
     /// Where the tree is none, or the directory cannot be written.
@@ -75,14 +76,17 @@ impl Experiment {
         begin: Option<String>,
         make: Make,
         orders: u32,
+        form: Form,
     ) -> Result<Experiment, Error> {
         let root = tree.canonicalize().map_err(Error::io(tree))?;
         Tree::open(&root)?;
-        std::fs::create_dir_all(directory).map_err(Error::io(directory))?;
-        let directory = directory.canonicalize().map_err(Error::io(directory))?;
+        let directory = form.directory(directory);
+        std::fs::create_dir_all(&directory).map_err(Error::io(&directory))?;
+        let directory = directory.canonicalize().map_err(Error::io(&directory))?;
+        let tree = form.tree(root, &directory)?;
         let is_small = begin.is_none();
-        let begin = begin.unwrap_or_else(|| workload::small_config(requirements::Purpose::Autofdo));
-        let experiment = Experiment { tree: root, directory, begin, is_small, make, orders };
+        let begin = begin.unwrap_or_else(|| form.configuration());
+        let experiment = Experiment { tree, directory, begin, is_small, make, orders, form };
         experiment.write_linker()?;
         Ok(experiment)
     }
@@ -103,7 +107,10 @@ impl Experiment {
             script,
             " \"$@\" ;;\n    esac\n    last=$word\n    [ \"$last\" = -o ] || last=\n  done\nfi\nexec {lld} \"$@\"\n"
         );
-        let path = self.linker();
+        let path = self.form.linker(&self.directory);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(Error::io(parent))?;
+        }
         if std::fs::read(&path).is_ok_and(|there| there == script.as_bytes()) {
             return Ok(());
         }
@@ -112,18 +119,15 @@ impl Experiment {
         written.map_err(Error::io(&path))
     }
 
-    fn linker(&self) -> PathBuf {
-        self.directory.join("ld")
-    }
-
     /// The directory of a variant's build.
     pub fn build_directory(&self, variant: &KernelVariant) -> PathBuf {
         self.directory.join(&variant.name)
     }
 
     fn words(&self, variant: &KernelVariant, flags: Option<&str>) -> Result<Vec<String>, Error> {
-        let mut words = self.make.words(&self.tree, &self.build_directory(variant))?;
-        words.push(format!("LD={}", self.linker().display()));
+        let build = self.build_directory(variant);
+        let mut words = self.make.words_for(&self.tree, &build, self.form.architecture())?;
+        words.push(self.form.link_words(&self.directory));
         words.extend(SAME.map(str::to_owned));
         words.extend(variant.words(flags));
         Ok(words)
@@ -144,15 +148,17 @@ impl Experiment {
         std::fs::create_dir_all(&own).map_err(Error::io(&own))?;
         let mut stamp = self.configure(variant, &own)?;
         let config = Config::read(&build.join(".config"))?;
-        let by_function = BY_FUNCTION.iter().any(|option| config.is_on(option));
-        let words = self.words(variant, by_function.then_some("-ffunction-sections"))?;
+        let form = self.form;
+        let by_function = form.always_by_function()
+            || BY_FUNCTION.iter().any(|option| config.is_on(option));
+        let words = self.words(variant, form.flags(by_function))?;
         let built = self.link(&build, &words, 0, said)?;
-        let built_image = own.join("0.bzImage");
+        let image = |order: u32| own.join(format!("{order}.{}", form.ending()));
+        let built_image = image(0);
         let vmlinux = own.join("vmlinux");
-        copy(&machine::boot_image(&build)?, &built_image)?;
+        copy(&form.made(&build)?, &built_image)?;
         copy(&build.join("vmlinux"), &vmlinux)?;
         let digest = compare::kept::digest(&built_image)?;
-        let image = |order: u32| own.join(format!("{order}.bzImage"));
         if stamp.image != digest {
             // Orders of another kernel are none of this one.
             (1..=compare::MOST_LAYOUTS).for_each(|order| drop(std::fs::remove_file(image(order))));
@@ -161,7 +167,7 @@ impl Experiment {
         }
         for order in (1..=self.orders).filter(|order| !image(*order).is_file()) {
             self.link(&build, &words, order, said)?;
-            copy(&machine::boot_image(&build)?, &image(order))?;
+            copy(&form.made(&build)?, &image(order))?;
         }
         let images = std::iter::once(built_image).chain((1..=self.orders).map(image)).collect();
         let freedom = if by_function {
@@ -239,7 +245,7 @@ impl Experiment {
         }
         let mut words = words.to_vec();
         words.push(format!("PLANISH_ORDER={order}"));
-        words.extend(TARGETS.map(str::to_owned));
+        words.extend(self.form.targets().iter().map(|target| (*target).to_owned()));
         let log = build.join(crate::make::DIRECTORY).join(format!("make-{order}.log"));
         run(&words, &command(&words), &log, &mut |line| said(order, line))
     }

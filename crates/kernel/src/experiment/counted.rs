@@ -107,7 +107,7 @@ pub fn design(variants: &[(KernelVariant, Images)], settings: &Settings) -> Resu
     let variants = variants.iter().map(variant).collect::<Result<Vec<_>, Error>>()?;
     let orders = variants.iter().any(|variant| variant.binaries.len() > 1);
     let layouts = if orders { Layouts::Independent } else { Layouts::None };
-    Ok(Design { variants, layouts, rounds: ROUNDS, ..settings.design() })
+    Ok(Design { variants, layouts, ..settings.design() })
 }
 
 /// Judges counts of all images, by variant and image, by one of [`FIGURES`]; also the runs that they stand for.
@@ -120,6 +120,7 @@ pub fn analysed(
     figure: &str,
     options: &AnalysisOptions,
 ) -> Result<(Analysis, Recorded), Error> {
+    design.rounds = ROUNDS;
     let first = counts.first().and_then(|images| images.first());
     let sections = first.map(|first| first.sections.clone()).unwrap_or_default();
     for (own, variant) in counts.iter().zip(&design.variants) {
@@ -292,7 +293,7 @@ mod tests {
         let design = Design {
             variants: vec![variant("base"), variant("new")],
             layouts: Layouts::Independent,
-            rounds: ROUNDS,
+            rounds: 1,
             ..Settings::default().design()
         };
         let counts: Vec<Vec<Counts>> = (0..2)

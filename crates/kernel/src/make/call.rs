@@ -105,6 +105,19 @@ impl Make {
     /// # Errors
     /// As [`Make::release`], and where make cannot take the name of a directory.
     pub fn words(&self, tree: &Path, build: &Path) -> Result<Vec<String>, Error> {
+        self.words_for(tree, build, "x86_64")
+    }
+
+    /// The same for an architecture, as make names it.
+    ///
+    /// # Errors
+    /// As [`Make::words`].
+    pub fn words_for(
+        &self,
+        tree: &Path,
+        build: &Path,
+        architecture: &str,
+    ) -> Result<Vec<String>, Error> {
         let text = |path: &Path| -> Result<String, Error> {
             word(&std::path::absolute(path).map_err(Error::io(path))?)
         };
@@ -112,7 +125,7 @@ impl Make {
         if !is_same(tree, build) {
             words.push(format!("O={}", text(build)?));
         }
-        words.extend([format!("LLVM={}", self.release()?), "ARCH=x86_64".to_owned()]);
+        words.extend([format!("LLVM={}", self.release()?), format!("ARCH={architecture}")]);
         words.extend(self.cc.as_ref().map(|cc| format!("CC={cc}")));
         words.push(format!("-j{}", self.jobs()));
         Ok(words)

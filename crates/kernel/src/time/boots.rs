@@ -7,9 +7,12 @@ use super::clock;
 use super::sums::{self, HELD, KIND, TRAIN};
 use crate::Error;
 use crate::machine::is_interrupted;
-use compare::{Benchmark, Design, Keep, Metric, Observer, Place, Ran, Recorded, Run, Runner, kept};
+use compare::{
+    Benchmark, Design, Keep, Metric, Observer, Place, Ran, Recorded, Run, Runner, Slot, kept,
+};
 use record::machine::{Execution, Failure, Guest, Limits, Section, Statement, Timing, Transcript};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,29 +21,98 @@ pub(super) const SECTION: &str = "section";
 pub(super) const OPERATIONS: &str = "operations";
 const INITRD: &str = "initrd";
 
+/// Whose clock tells the times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// A guest's, on the CPU by KVM.
+    Guest,
+    /// A guest's in an emulator.
+    Emulated,
+    /// The host's: the CPU time of a kernel that is a process.
+    Process,
+}
+
+impl Clock {
+    /// The name of the metric.
+    fn name(self) -> &'static str {
+        match self {
+            Clock::Guest => "guest-time",
+            Clock::Emulated => "emulated-time",
+            Clock::Process => "cpu-time",
+        }
+    }
+}
+
 /// What is booted.
 #[derive(Debug)]
 pub struct Boots<'a> {
-    /// The machine of each kernel, in the order of the design's variants.
-    pub guests: Vec<Guest>,
-    /// SHA-256 of the initrd.
+    /// What boots each kernel, in the order of the design's variants: as it was built, then in each order.
+    pub kernels: Vec<Vec<Vec<OsString>>>,
+    /// What one boot runs, with `{bin}` for the kernel.
+    pub command: Vec<String>,
+    /// SHA-256 of the initrd; nothing where the workload is part of the kernels.
     pub initrd: String,
-    /// The times are an emulator's.
-    pub emulated: bool,
+    /// Whose clock tells the times.
+    pub clock: Clock,
+    /// What may be the matter where a machine fails.
+    pub hint: Option<String>,
     /// A boot that takes longer is ended, and the measurement with it.
     pub timeout: Duration,
     /// Where the runs are kept.
     pub keep: Keep<'a>,
 }
 
-impl Boots<'_> {
-    /// What one boot runs, with `{bin}` for the kernel. Planish's own initrd is another file each
-    /// time.
-    fn command(&self) -> Vec<String> {
-        let Some(guest) = self.guests.first() else { return Vec::new() };
-        let guest = Guest { kernel: "{bin}".into(), ..guest.clone() };
-        let words = guest.argv_with_initrd("INITRD");
-        words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+impl<'a> Boots<'a> {
+    /// Guests of qemu, one for each variant of the design, that are kernels as they were built. `initrd` is the SHA-256
+    /// of the initrd: planish's own is another file each time.
+    pub fn guests(guests: &[Guest], initrd: String, timeout: Duration, keep: Keep<'a>) -> Boots<'a> {
+        let words = |words: Vec<OsString>| {
+            words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        };
+        let command = guests.first().map(|guest| {
+            let guest = Guest { kernel: "{bin}".into(), ..guest.clone() };
+            words(guest.argv_with_initrd("INITRD"))
+        });
+        let execution = guests.first().map(|guest| &guest.execution);
+        let (clock, hint) = match execution {
+            Some(Execution::Kvm { cpu }) => {
+                let hint = format!(
+                    "by KVM as CPU `{cpu}`; if KVM does not work here, try another --cpu-model, or --emulated"
+                );
+                (Clock::Guest, Some(hint))
+            }
+            _ => (Clock::Emulated, None),
+        };
+        Boots {
+            kernels: guests.iter().map(|guest| vec![guest.argv()]).collect(),
+            command: command.unwrap_or_default(),
+            initrd,
+            clock,
+            hint,
+            timeout,
+            keep,
+        }
+    }
+
+    /// What boots one kernel.
+    fn argv(&self, slot: Slot) -> Option<&[OsString]> {
+        let own = self.kernels.get(slot.variant)?;
+        own.get(usize::try_from(slot.layout).ok()?).map(Vec::as_slice)
+    }
+
+    /// What boots a kernel, out of a fresh copy of it where it is a process: the pages of memory that a file happens to
+    /// lie in make it up to 3 % faster or slower, and should not do so each time.
+    fn copied(&self, argv: &[OsString]) -> Result<(Vec<OsString>, Option<tempfile::TempPath>), Error> {
+        let (Clock::Process, Some((kernel, words))) = (self.clock, argv.split_first()) else {
+            return Ok((argv.to_vec(), None));
+        };
+        let kernel = Path::new(kernel);
+        let beside = kernel.parent().unwrap_or(Path::new("."));
+        let copy = tempfile::Builder::new().prefix(".run-").tempfile_in(beside);
+        let copy = copy.map_err(Error::io(beside))?.into_temp_path();
+        std::fs::copy(kernel, &copy).map_err(Error::io(kernel))?;
+        let first = copy.as_os_str().to_owned();
+        Ok((std::iter::once(first).chain(words.iter().cloned()).collect(), Some(copy)))
     }
 
     /// The design with what an earlier call measured of it, without a boot that was not kept whole.
@@ -56,9 +128,8 @@ impl Boots<'_> {
 
     fn resumed(&self, path: &Path, mut design: Design) -> Result<Recorded, Error> {
         let there = kept::read(path)?.design;
-        let command = self.command();
         let of_ours = |benchmark: &Benchmark| {
-            benchmark.command == command && benchmark.parameters.get(INITRD) == Some(&self.initrd)
+            benchmark.command == self.command && benchmark.parameters.get(INITRD) == Some(&self.initrd)
         };
         if !there.benchmarks.iter().all(of_ours) {
             return Err(Error::Wanted(format!(
@@ -70,13 +141,12 @@ impl Boots<'_> {
         design.benchmarks = there.benchmarks;
         let mut before = kept::resumed(path, &design)?;
         let whole = boots_done(&before);
-        before.runs.retain(|run| whole.contains(&(run.round, run.variant)));
+        before.runs.retain(|run| whole.contains(&(run.round, run.slot())));
         Ok(Recorded { design, ..before })
     }
 
     /// The sections of the first boot as benchmarks.
     fn benchmarks(&self, said: &Transcript) -> Result<Vec<Benchmark>, Error> {
-        let command = self.command();
         let mut names = BTreeMap::<&str, usize>::new();
         for section in &said.sections {
             *names.entry(&section.name).or_default() += 1;
@@ -97,9 +167,9 @@ impl Boots<'_> {
             ];
             Ok(Benchmark {
                 name,
-                command: command.clone(),
+                command: self.command.clone(),
                 parameters: parameters.map(|(name, value)| (name.to_owned(), value)).into(),
-                metrics: vec![metric(section.number, self.emulated)?],
+                metrics: vec![metric(section.number, self.clock)?],
             })
         };
         timed(said)?.into_iter().map(benchmark).collect()
@@ -135,6 +205,21 @@ impl Boots<'_> {
         Ok(())
     }
 
+    /// An error of a machine with what may be the matter.
+    fn hinted(&self, error: record::Error) -> Error {
+        let of_machine = matches!(
+            error,
+            record::Error::Machine {
+                failure: Failure::Killed(_) | Failure::Returned(_) | Failure::TimedOut(_),
+                ..
+            }
+        );
+        match &self.hint {
+            Some(hint) if of_machine => Error::doing(hint.clone())(error),
+            _ => error.into(),
+        }
+    }
+
     /// For errors: that nothing is lost.
     fn kept(&self, found: &Recorded) -> String {
         match (self.keep.raw, found.runs.is_empty()) {
@@ -165,10 +250,10 @@ impl Runner for Boots<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Ran, Error> {
         let (round, variant) = (place.round, place.slot.variant);
-        let Some(guest) = self.guests.get(variant) else { return Ok(Ran::Interrupted) };
+        let Some(argv) = self.argv(place.slot) else { return Ok(Ran::Interrupted) };
         let name = found.design.variants.get(variant).map_or_else(String::new, |v| v.name.clone());
         let limits = Limits { timeout: Some(self.timeout), to_the_end: true };
-        let argv = guest.argv();
+        let (argv, copy) = self.copied(argv)?;
         let machine = record::machine::Run { argv: &argv, plugin: None, limits };
         let start_unix_ns =
             SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
@@ -180,16 +265,26 @@ impl Runner for Boots<'_> {
             }
         });
         let wall_ns = began.elapsed().as_nanos() as u64;
+        drop(copy);
+        let (layout, twin) = (place.slot.layout, place.slot.copy);
         let place = format!("{name}, round {round}{}", self.kept(found));
         let said = match said {
             Ok(said) => said,
             Err(error) if is_interrupted(&error) => return Ok(Ran::Interrupted),
-            Err(error) => return Err(Error::doing(place)(hinted(error, &guest.execution))),
+            Err(error) => return Err(Error::doing(place)(self.hinted(error))),
         };
         if found.design.benchmarks.is_empty() {
             self.begin(&mut found.design, &said, observer).map_err(Error::doing(name))?;
         }
-        let boot = Run { round, variant, start_unix_ns, wall_ns, ..Run::default() };
+        let boot = Run {
+            round,
+            variant,
+            layout,
+            copy: twin,
+            start_unix_ns,
+            wall_ns,
+            ..Run::default()
+        };
         let runs = observed(&found.design, &said, &boot).map_err(Error::doing(place))?;
         Ok(Ran::Runs(runs))
     }
@@ -219,16 +314,16 @@ fn timed(said: &Transcript) -> Result<Vec<(&Section, &Timing)>, Error> {
 
 /// The time of a section as the console tells it. The name says in every report whose clock that
 /// is.
-fn metric(section: u8, emulated: bool) -> Result<Metric, Error> {
-    let name = if emulated { "emulated-time" } else { "guest-time" };
+fn metric(section: u8, clock: Clock) -> Result<Metric, Error> {
+    let name = clock.name();
     Ok(Metric::parse(&format!("{name}[ns]=output:planish: result {section} [0-9]+ ([0-9]+)"))?)
 }
 
-/// Round and variant of each boot of which all sections are there.
-fn boots_done(found: &Recorded) -> BTreeSet<(u32, usize)> {
-    let mut sections = BTreeMap::<(u32, usize), usize>::new();
+/// Round and place of each boot of which all sections are there.
+fn boots_done(found: &Recorded) -> BTreeSet<(u32, Slot)> {
+    let mut sections = BTreeMap::<(u32, Slot), usize>::new();
     for run in &found.runs {
-        *sections.entry((run.round, run.variant)).or_default() += 1;
+        *sections.entry((run.round, run.slot())).or_default() += 1;
     }
     let whole = |&(_, count): &(_, usize)| count == found.design.benchmarks.len();
     sections.into_iter().filter(whole).map(|(boot, _)| boot).collect()
@@ -278,24 +373,6 @@ fn too_few(rows: usize, rounds: u32) -> Option<u32> {
     (!shows(&rounds)).then(|| (rounds..1000).find(shows).unwrap_or(1000))
 }
 
-/// An error of a machine on the CPU with what may be the matter.
-fn hinted(error: record::Error, execution: &Execution) -> Error {
-    let of_qemu = matches!(
-        error,
-        record::Error::Machine {
-            failure: Failure::Killed(_) | Failure::Returned(_) | Failure::TimedOut(_),
-            ..
-        }
-    );
-    match execution {
-        Execution::Kvm { cpu } if of_qemu => Error::doing(format!(
-            "by KVM as CPU `{cpu}`; if KVM does not work here, try another --cpu-model, or \
-             --emulated"
-        ))(error),
-        _ => error.into(),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
@@ -303,8 +380,12 @@ mod tests {
 
     #[test]
     fn a_metric_says_whose_time_it_is_and_survives_being_kept() {
-        for (emulated, name) in [(true, "emulated-time"), (false, "guest-time")] {
-            let metric = metric(22, emulated).unwrap();
+        for (clock, name) in [
+            (Clock::Emulated, "emulated-time"),
+            (Clock::Guest, "guest-time"),
+            (Clock::Process, "cpu-time"),
+        ] {
+            let metric = metric(22, clock).unwrap();
             assert_eq!((metric.label().as_str(), metric.unit()), (name, "ns"));
             assert_eq!(Metric::parse(&String::from(metric.clone())).unwrap(), metric);
         }

@@ -5,14 +5,14 @@ mod boots;
 mod clock;
 mod sums;
 
-pub use boots::Boots;
+pub use boots::{Boots, Clock};
 pub use sums::NAMES as SUMS;
 
 use crate::Error;
 use boots::{OPERATIONS, SECTION};
 use compare::result::{Compared, Measurement};
 use compare::{
-    AnalysisOptions, Benchmark, Design, LAYOUTS_ADVICE, Recorded, Settings, Teller, Variant, Work,
+    Analysis, AnalysisOptions, Benchmark, Design, LAYOUTS_ADVICE, Recorded, Settings, Teller, Variant, Work,
     analyse, kept,
 };
 use record::machine::Execution;
@@ -62,12 +62,29 @@ pub struct Section {
 /// [`compare::Error::Interrupted`] where the user ended it before there was anything to tell. What
 /// was measured is kept.
 pub fn measure(
-    mut boots: Boots<'_>,
+    boots: Boots<'_>,
     design: Design,
     options: &AnalysisOptions,
     stop: &AtomicBool,
     teller: &mut dyn Teller,
 ) -> Result<Timed, Error> {
+    let emulated = boots.clock == Clock::Emulated;
+    let (analysis, recorded) = judged(boots, design, options, stop, teller)?;
+    let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
+    Ok(Timed::of(analysis.measurement, &recorded, emulated, emulator))
+}
+
+/// The same, as `compare` judges it: of the sections, and of the sums of each kind.
+///
+/// # Errors
+/// As [`measure`].
+pub fn judged(
+    mut boots: Boots<'_>,
+    design: Design,
+    options: &AnalysisOptions,
+    stop: &AtomicBool,
+    teller: &mut dyn Teller,
+) -> Result<(Analysis, Recorded), Error> {
     let before = boots.before(design)?;
     let keep = boots.keep;
     let (recorded, interrupted) =
@@ -78,16 +95,18 @@ pub fn measure(
             path.display()
         ));
     }
-    let mut comparison = match analyse(&[sums::with_sums(&recorded)], options) {
+    let mut analysis = match analyse(&[sums::with_sums(&recorded)], options) {
         Err(compare::Error::TooFew(reason)) if interrupted => {
             return Err(compare::Error::Interrupted(reason).into());
         }
-        other => other?.measurement,
+        other => other?,
     };
+    let comparison = &mut analysis.measurement;
     comparison.interrupted = interrupted;
     comparison.raw = boots.keep.raw.iter().map(|path| path.display().to_string()).collect();
-    let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
-    Ok(Timed::of(comparison, &recorded, boots.emulated, emulator))
+    // Means over rows would take sections of one boot for independent, and count the sums again.
+    comparison.indices.clear();
+    Ok((analysis, recorded))
 }
 
 /// The design of a comparison of kernels, each with its name and boot image, the base first.
@@ -126,9 +145,6 @@ impl Timed {
         emulated: bool,
         emulator: String,
     ) -> Timed {
-        // Means over rows would take sections of one boot for independent, and count the sums
-        // again.
-        comparison.indices.clear();
         for row in &mut comparison.comparisons {
             for warning in &mut row.warnings {
                 // There are no layouts of kernels to measure.

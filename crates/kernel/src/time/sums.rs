@@ -31,9 +31,9 @@ pub(super) fn with_sums(recorded: &Recorded) -> Recorded {
         let count = recorded.design.benchmarks.iter().filter(|benchmark| is_of(benchmark)).count();
         let label = first.metrics.first().map(Metric::label).unwrap_or_default();
         let mut boots = BTreeMap::<u64, Vec<&Run>>::new();
-        let mut begins = BTreeMap::<(u32, usize), u64>::new();
+        let mut begins = BTreeMap::new();
         for run in recorded.runs.iter().filter(|run| own(run)) {
-            let begin = *begins.entry((run.round, run.variant)).or_insert(run.sequence);
+            let begin = *begins.entry((run.round, run.slot())).or_insert(run.sequence);
             boots.entry(begin).or_default().push(run);
         }
         let index = all.design.benchmarks.len();

@@ -86,13 +86,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         let guest = machine.guest(image, &initrd.path, "all", execution.clone());
         Guest { cpus: args.cpus.unwrap_or(1), ..guest }
     };
-    let boots = Boots {
-        guests: kernels.iter().map(guest).collect(),
-        initrd: kept::digest(&initrd.path)?,
-        emulated: args.emulated,
-        timeout: machine.timeout(),
-        keep: Keep { raw: args.raw.as_deref(), resume: args.resume },
-    };
+    let guests: Vec<Guest> = kernels.iter().map(guest).collect();
+    let keep = Keep { raw: args.raw.as_deref(), resume: args.resume };
+    let boots = Boots::guests(&guests, kept::digest(&initrd.path)?, machine.timeout(), keep);
     let margin = args.margin.map(|per_cent| per_cent / 100.0);
     let settings = Settings { rounds: args.rounds, seed: args.seed, margin, ..Settings::default() };
     let design = design(kernels, &settings)?;

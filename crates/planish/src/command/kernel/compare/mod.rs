@@ -1,5 +1,7 @@
 //! `planish kernel compare`: what a change of flags, options or compilers does to a kernel, over random orders of its code.
 
+mod native;
+
 use super::build::MakeArgs;
 use super::machine::MachineArgs;
 use crate::cli::{BAD_INPUT, Choice, Global};
@@ -11,7 +13,9 @@ use crate::progress::Ticker;
 use anyhow::bail;
 use build::KernelTable;
 use compare::{AnalysisOptions, Settings, gate};
-use kernel::experiment::{Booting, Experiment, Images, KernelVariant, analysed, design, images};
+use kernel::experiment::{
+    Booting, Experiment, Form, Images, KernelVariant, analysed, design, images,
+};
 use kernel::machine::Initrd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +49,10 @@ const METRIC: Choice<&str> = Choice(&[
 /// Functions are ordered one by one in trees that `planish kernel prepare` prepared (or Linux 6.13 and newer) and that
 /// clang compiles; otherwise the code of object files is. gcc's objects are linked by lld too.
 ///
+/// With --native, CPU times are measured, without KVM: each kernel is a process of this machine (the architecture um) that
+/// runs a workload in its own threads, over sockets, pipes, files and memory, in --rounds rounds, in random order. It has one
+/// CPU, and no system call entry, page faults, mitigations or devices: questions about those are refused.
+///
 /// What is there from an earlier call is not repeated: neither builds nor orders nor boots. With --format json it prints
 /// what `planish compare` prints (planish-compare).
 #[derive(Clone, Debug, clap::Args)]
@@ -56,6 +64,7 @@ Examples:
       --variant 'O2: CC=gcc' --variant 'O3: CC=gcc KCFLAGS=-O3' --html kernels.html
   planish kernel compare linux-6.12 --output-dir out --variant base --variant 'smp: CONFIG_NR_CPUS=2'
   planish kernel compare linux-6.12 --output-dir out --project studies/align/planish.toml
+  planish kernel compare linux-6.12 --output-dir out --native --variant 'O3: KCFLAGS=-O3' --raw runs.jsonl
 
 Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of --fail-if is hit), 2 wrong usage or input, or a
 variant that does not build or boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more, 130
@@ -81,6 +90,19 @@ pub struct Args {
     /// What decides; the other counts are shown beside it [default: l1i-misses]
     #[arg(long, value_parser = METRIC)]
     metric: Option<&'static str>,
+    /// Measure CPU times of kernels that are processes, in place of counts under emulation
+    #[arg(long, conflicts_with_all = ["metric", "initrd"])]
+    native: bool,
+    /// With --native: rounds, in each of which every image runs once, for a second or two [default: 5 with orders,
+    /// 30 without]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    rounds: Option<u32>,
+    /// With --native: sections of the workload, by name, or train, held or all, separated by commas [default: all]
+    #[arg(long, value_name = "NAMES", requires = "native")]
+    sections: Option<String>,
+    /// With --native: go on with the runs that the file of --raw holds
+    #[arg(long, requires = "native", requires = "raw")]
+    resume: bool,
     /// Differences within plus or minus this many per cent count as none [default: 1]
     #[arg(long, value_name = "PCT")]
     margin: Option<f64>,
@@ -127,6 +149,8 @@ impl Args {
             };
             args.metric = Some(value);
         }
+        args.native |= table.native;
+        args.rounds = args.rounds.or(table.rounds);
         args.tree = args.tree.or(table.tree);
         args.output_dir = args.output_dir.or(table.output_dir);
         args.orders = args.orders.or(table.orders);
@@ -159,11 +183,28 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let read = args.config.iter().chain(&args.initrd).map(PathBuf::as_path);
     output::refuse_inputs(args.raw.iter().map(PathBuf::as_path), read)?;
     let begin = args.config.as_ref().map(|path| input::read_to_string(path)).transpose()?;
-    let initrd = Initrd::of(args.initrd.as_deref())?;
     let orders = args.orders.unwrap_or(ORDERS);
-    let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders)?;
+    let form = if args.native { Form::Process } else { Form::Image };
+    if let Some(why) = variants.iter().find_map(|variant| form.refused(variant)) {
+        bail!("{why}");
+    }
+    if let (false, Some(rounds)) = (args.native, args.rounds) {
+        bail!("--rounds {rounds}: counts are the same in each round; times have rounds (--native)");
+    }
+    let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders, form)?;
     let mut failed = Vec::new();
     let built = built(&experiment, variants, &mut failed, global)?;
+    let margin = args.margin.map(|per_cent| per_cent / 100.0);
+    let options = AnalysisOptions {
+        correction: args.output.correct,
+        among: args.output.among.unwrap_or(0) as usize,
+        ..AnalysisOptions::default()
+    };
+    if args.native {
+        let code = native::run(args, &built, margin, &options, &gates, global)?;
+        return Ok(if failed.is_empty() || code == INTERRUPTED { code } else { BAD_INPUT });
+    }
+    let initrd = Initrd::of(args.initrd.as_deref())?;
     crate::command::handle_interrupts();
     let machine = args.machine.machine();
     let kept = output_dir.join("counts");
@@ -173,14 +214,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         eprintln!("planish: interrupted; the same command goes on with what is there");
         return Ok(INTERRUPTED);
     };
-    let margin = args.margin.map(|per_cent| per_cent / 100.0);
     let settings = Settings { margin, ..Settings::default() };
     let design = design(&built, &settings)?;
-    let options = AnalysisOptions {
-        correction: args.output.correct,
-        among: args.output.among.unwrap_or(0) as usize,
-        ..AnalysisOptions::default()
-    };
     let metric = args.metric.unwrap_or("l1i-misses");
     let (analysis, recorded) = analysed(design, &counts, metric, &options)?;
     if let Some(raw) = &args.raw {
