@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
-use kernel::experiment::{Experiment, Images, KernelVariant};
+use kernel::experiment::{Experiment, Form, Images, KernelVariant};
 use kernel::make::Make;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,11 @@ SUBLEVEL = 1
 CC := clang$(LLVM)
 allnoconfig:
 	mkdir -p $(O) && grep -v CONFIG_MISSING $(KCONFIG_ALLCONFIG) > $(O)/.config
-$(O)/%.o: %.c
+FLAGS := $(CC) $(KCFLAGS)
+.PHONY: force
+$(O)/flags: force
+	@echo '$(FLAGS)' | cmp -s - $@ || echo '$(FLAGS)' > $@
+$(O)/%.o: %.c $(O)/flags
 	@echo "  CC $@"
 	$(CC) -O1 $(KCFLAGS) -c $< -o $@
 vmlinux: $(O)/vmlinux
@@ -83,7 +87,7 @@ fn variants_are_built_beside_each_other_and_linked_in_orders_once() {
     let make = Make { llvm: Some("-22".to_owned()), cc: None, jobs: None };
     let open = |options: &str, orders| {
         let begin = Some(format!("CONFIG_A=y\n{options}"));
-        let experiment = Experiment::open(&root, &out, begin, make.clone(), orders);
+        let experiment = Experiment::open(&root, &out, begin, make.clone(), orders, Form::Image);
         experiment.unwrap()
     };
     let base = of("base", &[]);
@@ -115,10 +119,15 @@ fn variants_are_built_beside_each_other_and_linked_in_orders_once() {
     assert_eq!(functions(&other.images[0]), natural);
     assert_ne!(std::fs::read(&other.images[0]).unwrap(), std::fs::read(&images.images[0]).unwrap());
 
+    // What does not concern an object leaves it as it is in the build that is there.
+    let (shares, orders) = built(&experiment, &of("shares", &["CONFIG_B=y"]));
+    assert_eq!((shares.compiled, orders), (0, (0..=3).collect()));
+    assert_eq!(functions(&shares.images[0]), natural);
+
     // With sections for functions, each of them may go anywhere.
     let fine = open("CONFIG_AUTOFDO_CLANG=y\n", 2);
     let (fine, orders) = built(&fine, &base);
-    assert_eq!((fine.compiled, orders), (0, (0..=2).collect()), "another configuration");
+    assert_eq!((fine.compiled, orders), (3, (0..=2).collect()), "other flags");
     std::fs::write(
         root.join("a.c"),
         "int f0(int x) { return x; }\nint f1(int x) { return x + 2; }\n",

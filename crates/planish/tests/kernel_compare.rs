@@ -32,6 +32,10 @@ fn what_cannot_be_compared_is_refused_by_name() {
         (&["--variant", "a: CC=gcc", "--margin", "0"], "give a percentage between 0 and 100"),
         (&["--variant", "a: CC=gcc", "--fail-if", "ugly"], "ugly"),
         (&["--variant", "a: CC=gcc"], "linux: No such file or directory"),
+        (&["--variant", "a: CC=gcc", "--rounds", "3"], "times have rounds (--native)"),
+        (&["--variant", "a: CONFIG_SMP=y", "--native"], "a: CONFIG_SMP: times of a kernel"),
+        (&["--variant", "a: KCFLAGS=-mretpoline", "--native"], "counts are compared"),
+        (&["--variant", "a: CC=gcc", "--native", "--metric", "instructions"], "cannot be used"),
     ] {
         let told = refused(words);
         assert!(told.contains(why), "{words:?}: {told}");
@@ -60,6 +64,9 @@ fn planish_toml_says_what_the_command_line_does_not() {
         (&whole.replace("tree", "metric = 'ugly'\ntree"), &[], "take one of l1i-misses"),
         (&whole.replace("tree", "orders = 5000\ntree"), &[], "1000 are the most"),
         (&whole.replace("CC=gcc", "-O3"), &[], "`-O3`: expected CONFIG_NAME=value"),
+        (&whole.replace("tree", "native = true\nmetric = 'instructions'\ntree"), &[], "no meaning"),
+        (&whole.replace("tree", "rounds = 3\ntree"), &[], "--rounds 3: counts are the same"),
+        (&whole.replace("CC=gcc", "CONFIG_SMP=y").replace("tree", "native = true\ntree"), &[], "one CPU"),
         ("[build]\n", &[], "it has no [kernel]"),
         (&whole, &["--project", "no.toml"], "no.toml"),
     ] {

@@ -6,13 +6,14 @@
 //! object is compiled again. Orders are those of lld's `--shuffle-sections` with the order's number as its seed. Names
 //! of sections that mean a place (`.text..x`, `.init.text`, `.entry.text`) are left alone.
 
+use super::begun;
 use super::form::Form;
+use super::stamp::Stamp;
 use super::variant::KernelVariant;
 use crate::Error;
 use crate::config::Config;
 use crate::make::{Made, Make, run};
 use crate::tree::Tree;
-use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -52,16 +53,6 @@ pub struct Images {
     pub freedom: String,
     /// What make did.
     pub compiled: u64,
-}
-
-/// What a build was made of.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
-    tree: PathBuf,
-    configuration: String,
-    words: Vec<String>,
-    /// SHA-256 of the image as built, once it is there.
-    image: String,
 }
 
 impl Experiment {
@@ -145,6 +136,9 @@ impl Experiment {
     ) -> Result<Images, Error> {
         let build = self.build_directory(variant);
         let own = build.join(crate::make::DIRECTORY);
+        if !build.exists() {
+            begun::from_another(&self.directory, &self.tree, &self.words(variant, None)?, &build)?;
+        }
         std::fs::create_dir_all(&own).map_err(Error::io(&own))?;
         let mut stamp = self.configure(variant, &own)?;
         let config = Config::read(&build.join(".config"))?;
@@ -163,7 +157,7 @@ impl Experiment {
             // Orders of another kernel are none of this one.
             (1..=compare::MOST_LAYOUTS).for_each(|order| drop(std::fs::remove_file(image(order))));
             stamp.image = digest;
-            write_stamp(&own, &stamp)?;
+            stamp.write(&own)?;
         }
         for order in (1..=self.orders).filter(|order| !image(*order).is_file()) {
             self.link(&build, &words, order, said)?;
@@ -186,9 +180,9 @@ impl Experiment {
         }
         let words = self.words(variant, None)?;
         let wanted = Stamp { tree: self.tree.clone(), configuration, words, image: String::new() };
-        let there = std::fs::read(own.join("stamp.json")).ok();
-        let there = there.and_then(|bytes| serde_json::from_slice::<Stamp>(&bytes).ok());
-        let config = self.build_directory(variant).join(".config");
+        let build = self.build_directory(variant);
+        let there = Stamp::of(&build);
+        let config = build.join(".config");
         if let Some(there) = there.filter(|_| config.is_file()) {
             let wanted = Stamp { image: there.image.clone(), ..wanted };
             if there == wanted {
@@ -224,7 +218,7 @@ impl Experiment {
                 )));
             }
         }
-        write_stamp(own, &stamp)?;
+        stamp.write(own)?;
         Ok(stamp)
     }
 
@@ -261,10 +255,4 @@ fn command(words: &[String]) -> String {
 
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     beside::copy(from, to).map_err(Error::io(from))
-}
-
-fn write_stamp(own: &Path, stamp: &Stamp) -> Result<(), Error> {
-    let path = own.join("stamp.json");
-    let bytes = serde_json::to_vec(stamp).unwrap_or_default();
-    beside::write(&path, &bytes).map_err(Error::io(&path))
 }

@@ -3,10 +3,12 @@
 //! and `compare` judges the counts over the orders as it judges programs over layouts. Or kernels are built as processes of
 //! the host ([`Form::Process`]), and their CPU time is compared.
 
+mod begun;
 mod builds;
 mod counted;
 mod form;
 mod native;
+mod stamp;
 mod timed;
 mod variant;
 

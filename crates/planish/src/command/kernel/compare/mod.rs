@@ -188,6 +188,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if let Some(why) = variants.iter().find_map(|variant| form.refused(variant)) {
         bail!("{why}");
     }
+    if args.native && (args.metric.is_some() || args.initrd.is_some()) {
+        bail!("metric and initrd have no meaning for --native, which measures CPU times with a workload of its own");
+    }
     if let (false, Some(rounds)) = (args.native, args.rounds) {
         bail!("--rounds {rounds}: counts are the same in each round; times have rounds (--native)");
     }
