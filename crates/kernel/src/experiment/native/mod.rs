@@ -17,8 +17,8 @@ pub const CONFIG: &str = include_str!("../../../../../kernel/native/native.confi
 /// The compiler's flags of all such kernels: without modules the small code model holds, and `um` would take the large one,
 /// which calls indirectly; functions are placed one by one.
 pub const FLAGS: &str = "-mcmodel=small -ffunction-sections";
-/// Flags of the linker: RELRO would split the segment that the linker script makes.
-const LINK_FLAGS: &str = "-Wl,-z,norelro";
+/// Flags of the linker: RELRO would split the segment that the linker script makes; recordings name a build by its ID.
+const LINK_FLAGS: &str = "-Wl,-z,norelro -Wl,--build-id";
 
 /// Options that change nothing in a kernel that is a process, or something else than in a kernel: beginnings of names,
 /// and why.
