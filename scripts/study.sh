@@ -1,46 +1,68 @@
 #!/usr/bin/env bash
 # A study on kernels, by one command:  scripts/study.sh NAME     (make study NAME=align)
 #
-# studies/NAME/planish.toml says which variants are compared, study.sh in which counts; `planish kernel compare` builds them, links
-# them in orders and judges. Writes measurements/DATE-study-NAME.md. What is there from an earlier run is not repeated.
-# STUDY_ORDERS (default 20): random orders of each variant.
+# studies/NAME/planish.toml says which variants are compared, study.sh in which counts and whether in native time, too;
+# `planish kernel compare` builds them, links them in orders and judges. Writes measurements/DATE-study-NAME.md. What is there from
+# an earlier run is not repeated.
+# STUDY_ORDERS: random orders of each variant (default: 20, in native time what the study says).
+# STUDY_NATIVE=1: only the native time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
 name=${1:-}
 [ -n "$name" ] && [ -e "studies/$name/study.sh" ] || { echo "study: name one of: $(ls studies | xargs)" >&2; exit 2; }
-orders=${STUDY_ORDERS:-20}
 . scripts/kernel-tree.sh
 kernel_tools study
-title="" series="" metrics=()
+title="" series="" metrics=() native="" native_orders=8 native_rounds=5
 project=studies/$name/planish.toml
-# shellcheck source=/dev/null
-. "studies/$name/study.sh"
-
 [ -n "${PLANISH:-}" ] || scripts/build.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 planish=${PLANISH:-$target/release/planish}
 export PLANISH_QEMU_PLUGIN=${PLANISH_QEMU_PLUGIN:-$target/release/libplanish_qemu_branches.so}
+# shellcheck source=/dev/null
+. "studies/$name/study.sh"
+[ -z "${STUDY_NATIVE:-}" ] || metrics=()
+orders=${STUDY_ORDERS:-20}
+native_orders=${STUDY_ORDERS:-$native_orders}
+
 mkdir -p "$target/kernel-e2e"
 kernel_tree "$series" "$target/kernel-e2e"
 "$planish" -q kernel prepare "$tree" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
 work=$target/studies/$name
 mkdir -p "$work"
+
+# What comes out may be "slower" (1) or undecided (4); all else ends the study.
+compared() { "$planish" kernel compare "$tree" --output-dir "$work/$series" "$@" || { code=$?; case $code in 1 | 4) ;; *) exit "$code" ;; esac; }; }
+
+if declare -F make_variants >/dev/null; then
+  make_variants
+  project=$work/planish.toml
+fi
 for metric in "${metrics[@]}"; do
   rm -f "$work/$metric.jsonl"
-  "$planish" kernel compare "$tree" --output-dir "$work/$series" --project "$project" --orders "$orders" --metric "$metric" \
-    --raw "$work/$metric.jsonl" --markdown "$work/$metric.md" --html "$work/$metric.html" >"$work/$metric.txt" ||
-    { code=$?; case $code in 1 | 4) ;; *) exit "$code" ;; esac; }
+  compared --project "$project" --orders "$orders" --metric "$metric" --raw "$work/$metric.jsonl" \
+    --markdown "$work/$metric.md" --html "$work/$metric.html" >"$work/$metric.txt"
 done
+if [ -n "$native" ]; then
+  resume=()
+  [ ! -e "$work/cpu-time.jsonl" ] || resume=(--resume)
+  compared --native --project "$project" --orders "$native_orders" --rounds "$native_rounds" --raw "$work/cpu-time.jsonl" \
+    "${resume[@]}" --markdown "$work/cpu-time.md" --html "$work/cpu-time.html" >"$work/cpu-time.txt"
+  metrics+=(cpu-time)
+fi
 out=measurements/$(date +%F)-study-$name.md
 {
   echo "# $title"
   echo
   echo "\`make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
-  echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1); $orders random orders of functions and of object files' data of"
-  echo "each variant, each counted once on the deterministic machine with planish's workload and simulated caches. Counts, not times."
+  echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1)."
+  [ "${#metrics[@]}" = 1 ] && [ -n "$native" ] ||
+    echo "Counts (no times): $orders random orders of functions and of object files' data of each variant, each counted once on the
+deterministic machine with planish's workload and simulated caches."
+  [ -z "$native" ] ||
+    echo "CPU time: kernels that are processes (\`--native\`), $native_orders random orders of each variant, $native_rounds rounds."
   echo
-  echo "Variants ([kernel.variants] in [planish.toml](../$project)): $(sed -n '/^\[kernel.variants\]/,$ { /=/ s/.*/`&`/p }' "$project" | paste -sd ' ')"
+  echo "Variants: $(sed -n '/^\[kernel.variants\]/,$ { /=/ s/.*/`&`/p }' "$project" | sed "s|$target/|target/|g" | paste -sd ';' | sed 's/;/; /g')"
   for metric in "${metrics[@]}"; do
     echo
     echo "## $metric"

@@ -5,3 +5,5 @@
 title="Functions of the kernel aligned to 32 bytes"
 series=6.12
 metrics=(l1i-misses itlb-4k-misses taken-branches)
+native=1
+native_orders=20

@@ -201,5 +201,8 @@ fn a_tree_without_the_lines_that_are_edited_is_refused_by_name() {
         .unwrap();
     let error = Experiment::open(&root, &out, None, Make::default(), 1, Form::Process);
     let said = error.unwrap_err().to_string();
-    assert!(said.contains("uml.lds.S: the text of the linker script: expected `TEXT_TEXT`"), "{said}");
+    assert!(
+        said.contains("uml.lds.S: the text of the linker script: expected `TEXT_TEXT`"),
+        "{said}"
+    );
 }

@@ -66,7 +66,11 @@ fn planish_toml_says_what_the_command_line_does_not() {
         (&whole.replace("CC=gcc", "-O3"), &[], "`-O3`: expected CONFIG_NAME=value"),
         (&whole.replace("tree", "native = true\nmetric = 'instructions'\ntree"), &[], "no meaning"),
         (&whole.replace("tree", "rounds = 3\ntree"), &[], "--rounds 3: counts are the same"),
-        (&whole.replace("CC=gcc", "CONFIG_SMP=y").replace("tree", "native = true\ntree"), &[], "one CPU"),
+        (
+            &whole.replace("CC=gcc", "CONFIG_SMP=y").replace("tree", "native = true\ntree"),
+            &[],
+            "one CPU",
+        ),
         ("[build]\n", &[], "it has no [kernel]"),
         (&whole, &["--project", "no.toml"], "no.toml"),
     ] {

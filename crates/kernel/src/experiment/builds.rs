@@ -143,8 +143,8 @@ impl Experiment {
         let mut stamp = self.configure(variant, &own)?;
         let config = Config::read(&build.join(".config"))?;
         let form = self.form;
-        let by_function = form.always_by_function()
-            || BY_FUNCTION.iter().any(|option| config.is_on(option));
+        let by_function =
+            form.always_by_function() || BY_FUNCTION.iter().any(|option| config.is_on(option));
         let words = self.words(variant, form.flags(by_function))?;
         let built = self.link(&build, &words, 0, said)?;
         let image = |order: u32| own.join(format!("{order}.{}", form.ending()));

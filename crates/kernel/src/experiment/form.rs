@@ -98,7 +98,7 @@ impl Form {
     pub(super) fn ending(self) -> &'static str {
         match self {
             Form::Image => "bzImage",
-            Form::Process => "linux",
+            Form::Process => native::ENDING,
         }
     }
 

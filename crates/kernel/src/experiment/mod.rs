@@ -7,7 +7,7 @@ mod begun;
 mod builds;
 mod counted;
 mod form;
-mod native;
+pub mod native;
 mod stamp;
 mod timed;
 mod variant;

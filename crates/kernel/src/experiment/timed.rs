@@ -40,7 +40,8 @@ pub fn timed(
     stop: &AtomicBool,
     teller: &mut dyn Teller,
 ) -> Result<(Analysis, Recorded), Error> {
-    let of = |kernel: &Path| native::argv(kernel, timing.sections, timing.percent, timing.directory);
+    let of =
+        |kernel: &Path| native::argv(kernel, timing.sections, timing.percent, timing.directory);
     let words = of(Path::new("{bin}"));
     let boots = Boots {
         kernels: variants

@@ -65,7 +65,12 @@ pub struct Boots<'a> {
 impl<'a> Boots<'a> {
     /// Guests of qemu, one for each variant of the design, that are kernels as they were built. `initrd` is the SHA-256
     /// of the initrd: planish's own is another file each time.
-    pub fn guests(guests: &[Guest], initrd: String, timeout: Duration, keep: Keep<'a>) -> Boots<'a> {
+    pub fn guests(
+        guests: &[Guest],
+        initrd: String,
+        timeout: Duration,
+        keep: Keep<'a>,
+    ) -> Boots<'a> {
         let words = |words: Vec<OsString>| {
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         };
@@ -102,7 +107,10 @@ impl<'a> Boots<'a> {
 
     /// What boots a kernel, out of a fresh copy of it where it is a process: the pages of memory that a file happens to
     /// lie in make it up to 3 % faster or slower, and should not do so each time.
-    fn copied(&self, argv: &[OsString]) -> Result<(Vec<OsString>, Option<tempfile::TempPath>), Error> {
+    fn copied(
+        &self,
+        argv: &[OsString],
+    ) -> Result<(Vec<OsString>, Option<tempfile::TempPath>), Error> {
         let (Clock::Process, Some((kernel, words))) = (self.clock, argv.split_first()) else {
             return Ok((argv.to_vec(), None));
         };
@@ -129,7 +137,8 @@ impl<'a> Boots<'a> {
     fn resumed(&self, path: &Path, mut design: Design) -> Result<Recorded, Error> {
         let there = kept::read(path)?.design;
         let of_ours = |benchmark: &Benchmark| {
-            benchmark.command == self.command && benchmark.parameters.get(INITRD) == Some(&self.initrd)
+            benchmark.command == self.command
+                && benchmark.parameters.get(INITRD) == Some(&self.initrd)
         };
         if !there.benchmarks.iter().all(of_ours) {
             return Err(Error::Wanted(format!(
@@ -277,15 +286,8 @@ impl Runner for Boots<'_> {
         if found.design.benchmarks.is_empty() {
             self.begin(&mut found.design, &said, observer).map_err(Error::doing(name))?;
         }
-        let boot = Run {
-            round,
-            variant,
-            layout,
-            copy: twin,
-            start_unix_ns,
-            wall_ns,
-            ..Run::default()
-        };
+        let boot =
+            Run { round, variant, layout, copy: twin, start_unix_ns, wall_ns, ..Run::default() };
         let runs = observed(&found.design, &said, &boot).map_err(Error::doing(place))?;
         Ok(Ran::Runs(runs))
     }

@@ -12,8 +12,8 @@ use crate::Error;
 use boots::{OPERATIONS, SECTION};
 use compare::result::{Compared, Measurement};
 use compare::{
-    Analysis, AnalysisOptions, Benchmark, Design, LAYOUTS_ADVICE, Recorded, Settings, Teller, Variant, Work,
-    analyse, kept,
+    Analysis, AnalysisOptions, Benchmark, Design, LAYOUTS_ADVICE, Recorded, Settings, Teller,
+    Variant, Work, analyse, kept,
 };
 use record::machine::Execution;
 use serde::Serialize;

@@ -8,8 +8,9 @@
 pub(super) mod tree;
 
 use super::variant::KernelVariant;
+use crate::Error;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The configuration of such a kernel, for `make ARCH=um KCONFIG_ALLCONFIG=… allnoconfig`.
 pub const CONFIG: &str = include_str!("../../../../../kernel/native/native.config");
@@ -82,6 +83,29 @@ pub fn refused(variant: &KernelVariant) -> Option<String> {
 /// What makes the compiler link with the linker `ld.lld` in a directory.
 pub(crate) fn link_words(linker: &Path) -> String {
     format!("PLANISH_LINK=-fuse-ld=lld -B{} {LINK_FLAGS}", linker.display())
+}
+
+/// How a kept kernel is called, after the number of its order.
+pub(super) const ENDING: &str = "linux";
+
+/// The kernel that a path names: a file, or the directory of a build, whose kernel as it was built is meant.
+///
+/// # Errors
+/// Where there is none.
+pub fn kernel_of(path: &Path) -> Result<PathBuf, Error> {
+    if !path.is_dir() {
+        // A name without a directory would be looked for in PATH.
+        return path.canonicalize().map_err(Error::io(path));
+    }
+    let kernel = path.join(crate::make::DIRECTORY).join(format!("0.{ENDING}"));
+    if kernel.is_file() {
+        return Ok(kernel);
+    }
+    Err(Error::Wanted(format!(
+        "{}: no kernel that is a process was built there (planish/0.{ENDING} is missing); `planish kernel compare --native \
+         --output-dir DIR` builds variants in DIR/native/NAME",
+        path.display()
+    )))
 }
 
 /// What boots such a kernel: its memory, no time for calibration, nothing on the console but the workload, which gets

@@ -92,7 +92,10 @@ const SCRIPT_EDITS: &[Edit] = &[
     },
     Edit {
         construct: "small data in the linker script",
-        change: Change::Replace { old: "  .sdata     : { *(.sdata) }\n", new: "  .sdata     : { *(.sdata) } :planish_all\n" },
+        change: Change::Replace {
+            old: "  .sdata     : { *(.sdata) }\n",
+            new: "  .sdata     : { *(.sdata) } :planish_all\n",
+        },
     },
 ];
 
@@ -135,7 +138,8 @@ pub fn of(tree: &Path, into: &Path) -> Result<PathBuf, Error> {
 
 fn script(path: &Path, bytes: Vec<u8>) -> Result<String, Error> {
     let text = String::from_utf8(bytes).map_err(|_| Error::NotText { path: path.to_owned() })?;
-    apply(&text, SCRIPT_EDITS).map_err(|(construct, misfit)| unfit(path.to_owned(), construct, misfit))
+    apply(&text, SCRIPT_EDITS)
+        .map_err(|(construct, misfit)| unfit(path.to_owned(), construct, misfit))
 }
 
 /// Links in `into` to all that is in `from`, but for one name, which is left out.

@@ -1,6 +1,8 @@
 //! `planish kernel record`: branch stacks of a kernel, of one that runs here or of one that is
 //! booted under emulation.
 
+mod native;
+
 use super::machine::{MachineArgs, cpus, watcher};
 use crate::cli::{Choice, FINE, Format, Global};
 use crate::command::{INTERRUPTED, aggregate};
@@ -25,7 +27,9 @@ use std::sync::Arc;
 /// fault or a system call empties the stack. With --counts every taken branch is counted in place
 /// of samples: exact, in a file of a few megabytes at most. With --hardware the running kernel
 /// is recorded, with the event for this CPU: Intel's LBR or AMD's BRS and LBRv2. Recordings of
-/// several machines are added up by `planish aggregate` of their counts.
+/// several machines are added up by `planish aggregate` of their counts. With --native a kernel
+/// that is a process (`planish kernel compare --native` builds such) is recorded at the CPU's own
+/// speed, by looking ahead at each stop.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -34,11 +38,13 @@ Examples:
                         layout and aggregate
   planish kernel record bzImage --initrd my.cpio --sections all --deterministic -o kernel.data
   planish kernel record --hardware -o kernel.data -- sleep 60  # the running kernel
+  planish kernel record --native out/native/base -o kernel.data
 
 Exit codes: 0 fine, 2 wrong usage or input, or the machine failed (the end of its console is shown),
 3 no branch hardware, or no emulator, 130 interrupted.")]
 pub struct Args {
-    /// The kernel to boot: the directory of a build, or a bzImage
+    /// The kernel to boot: the directory of a build, or a bzImage; with --native a kernel that is a
+    /// process, or the directory of its build
     #[arg(
         value_name = "KERNEL",
         required_unless_present = "hardware",
@@ -48,6 +54,9 @@ pub struct Args {
     /// Record the running kernel, on all CPUs, with branch hardware
     #[arg(long, requires = "command")]
     hardware: bool,
+    /// Record a kernel that is a process, with the workload in it
+    #[arg(long, conflicts_with_all = ["hardware", "counts", "deterministic", "initrd"])]
+    native: bool,
     /// Where to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -57,7 +66,8 @@ pub struct Args {
     /// Which part of the machine's run to record
     #[arg(long, value_parser = SECTIONS, default_value = "train", conflicts_with = "hardware")]
     sections: Sections,
-    /// Taken branches between two samples [default: 250 under emulation, 500009 with --hardware]
+    /// Taken branches between two samples [default: 250 under emulation, 500009 with --hardware]; with
+    /// --native nanoseconds of CPU time [default: 4000000]
     #[arg(short = 'c', long, value_name = "N")]
     period: Option<std::num::NonZeroU64>,
     /// Count every taken branch in place of sampling, and write counts
@@ -95,6 +105,9 @@ const SECTIONS: Choice<Sections> = Choice(&[
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(kernel) = &args.kernel else { return hardware(args) };
+    if args.native {
+        return native::record(args, kernel);
+    }
     if !args.command.is_empty() {
         bail!(
             "a command after -- is for --hardware; under emulation the initrd's init runs \

@@ -3,7 +3,9 @@
 use crate::cli::{FINE, Format};
 use crate::output;
 use anyhow::{Context as _, bail, ensure};
-use livepatch::flags::{WITH_TRACE, WITHOUT_TRACE, matrix, states, turned_off};
+use livepatch::flags::{
+    WITH_TRACE, WITHOUT_TRACE, every, kernel_matrix, matrix, states, turned_off,
+};
 use programs::Surroundings;
 use report::livepatch::Flags;
 
@@ -22,6 +24,13 @@ pub struct Args {
     /// Print a [matrix] for planish.toml instead
     #[arg(long)]
     matrix: bool,
+    /// In the matrix, every interprocedural switch of the compiler: also those that leave traces and
+    /// those that the level leaves off
+    #[arg(long, requires = "matrix")]
+    every: bool,
+    /// Print the matrix as [kernel.variants], for `planish kernel compare`
+    #[arg(long, requires = "matrix")]
+    kernel: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "matrix")]
     format: Format,
@@ -50,7 +59,12 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     if args.matrix {
         let names: Vec<&str> = modes.iter().map(|(mode, _)| *mode).collect();
-        print!("{}", matrix(&silent, &names));
+        let options = if args.every { every(&base) } else { silent };
+        let table = match args.kernel {
+            true => kernel_matrix(&args.compiler, &options, &names),
+            false => matrix(&options, &names),
+        };
+        print!("{table}");
         return Ok(FINE);
     }
     let (compiler, level) = (&args.compiler, &args.level);

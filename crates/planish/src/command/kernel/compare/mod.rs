@@ -4,7 +4,7 @@ mod native;
 
 use super::build::MakeArgs;
 use super::machine::MachineArgs;
-use crate::cli::{BAD_INPUT, Choice, Global};
+use crate::cli::{BAD_INPUT, Choice, FINE, Global};
 use crate::command::INTERRUPTED;
 use crate::command::compare::{Output, Told, concluded};
 use crate::input;
@@ -100,6 +100,9 @@ pub struct Args {
     /// With --native: sections of the workload, by name, or train, held or all, separated by commas [default: all]
     #[arg(long, value_name = "NAMES", requires = "native")]
     sections: Option<String>,
+    /// Build the variants in their orders, one is enough, and stop: what is measured later finds them there
+    #[arg(long, conflicts_with_all = ["raw", "resume"])]
+    build_only: bool,
     /// With --native: go on with the runs that the file of --raw holds
     #[arg(long, requires = "native", requires = "raw")]
     resume: bool,
@@ -179,7 +182,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("--margin {margin}: give a percentage between 0 and 100");
     }
     let gates = gate::parse(&args.output.fail_if)?;
-    let variants = variants(&args.variant)?;
+    let variants = variants(&args.variant, args.build_only)?;
     let read = args.config.iter().chain(&args.initrd).map(PathBuf::as_path);
     output::refuse_inputs(args.raw.iter().map(PathBuf::as_path), read)?;
     let begin = args.config.as_ref().map(|path| input::read_to_string(path)).transpose()?;
@@ -189,7 +192,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("{why}");
     }
     if args.native && (args.metric.is_some() || args.initrd.is_some()) {
-        bail!("metric and initrd have no meaning for --native, which measures CPU times with a workload of its own");
+        bail!(
+            "metric and initrd have no meaning for --native, which measures CPU times with a workload of its own"
+        );
     }
     if let (false, Some(rounds)) = (args.native, args.rounds) {
         bail!("--rounds {rounds}: counts are the same in each round; times have rounds (--native)");
@@ -197,6 +202,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders, form)?;
     let mut failed = Vec::new();
     let built = built(&experiment, variants, &mut failed, global)?;
+    if args.build_only {
+        return Ok(if failed.is_empty() { FINE } else { BAD_INPUT });
+    }
+    let built = enough(built, &failed)?;
     let margin = args.margin.map(|per_cent| per_cent / 100.0);
     let options = AnalysisOptions {
         correction: args.output.correct,
@@ -232,7 +241,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// The variants, the base first: one without words, which is put before others where there is none.
-fn variants(given: &[String]) -> anyhow::Result<Vec<KernelVariant>> {
+fn variants(given: &[String], build_only: bool) -> anyhow::Result<Vec<KernelVariant>> {
     let mut variants: Vec<KernelVariant> = Vec::new();
     for text in given {
         let (name, words) = text.split_once(':').unwrap_or((text, ""));
@@ -247,7 +256,7 @@ fn variants(given: &[String]) -> anyhow::Result<Vec<KernelVariant>> {
         }
         variants.push(variant);
     }
-    if variants.len() == 1 {
+    if variants.len() == 1 && !build_only {
         if variants.first().is_some_and(|one| one.name == "base") {
             bail!("there is nothing to compare with the base; give another --variant");
         }
@@ -289,7 +298,7 @@ fn built(
             Err(error) => return Err(error.into()),
         }
     }
-    enough(built, failed)
+    Ok(built)
 }
 
 fn stopped(name: &str, error: &anyhow::Error, failed: &mut Vec<String>) {
