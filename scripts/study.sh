@@ -38,6 +38,21 @@ if declare -F make_variants >/dev/null; then
   make_variants
   project=$work/planish.toml
 fi
+out=measurements/$(date +%F)-study-$name.md
+about() {
+  echo "# $title"
+  echo
+  echo "\`make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
+  echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1)."
+  [ -z "$native" ] ||
+    echo "CPU time: kernels that are processes (\`--native\`), $native_orders random orders of each variant, $native_rounds rounds."
+}
+if declare -F run_study >/dev/null; then
+  { about; run_study; } >"$out.new"
+  mv "$out.new" "$out"
+  echo "study: $out" >&2
+  exit
+fi
 for metric in "${metrics[@]}"; do
   rm -f "$work/$metric.jsonl"
   compared --project "$project" --orders "$orders" --metric "$metric" --raw "$work/$metric.jsonl" \
@@ -50,17 +65,11 @@ if [ -n "$native" ]; then
     "${resume[@]}" --markdown "$work/cpu-time.md" --html "$work/cpu-time.html" >"$work/cpu-time.txt"
   metrics+=(cpu-time)
 fi
-out=measurements/$(date +%F)-study-$name.md
 {
-  echo "# $title"
-  echo
-  echo "\`make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
-  echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1)."
+  about
   [ "${#metrics[@]}" = 1 ] && [ -n "$native" ] ||
     echo "Counts (no times): $orders random orders of functions and of object files' data of each variant, each counted once on the
 deterministic machine with planish's workload and simulated caches."
-  [ -z "$native" ] ||
-    echo "CPU time: kernels that are processes (\`--native\`), $native_orders random orders of each variant, $native_rounds rounds."
   echo
   echo "Variants: $(sed -n '/^\[kernel.variants\]/,$ { /=/ s/.*/`&`/p }' "$project" | sed "s|$target/|target/|g" | paste -sd ';' | sed 's/;/; /g')"
   for metric in "${metrics[@]}"; do

@@ -153,11 +153,12 @@ fn kernels_that_are_processes_are_judged_by_their_cpu_time() {
     let options = AnalysisOptions { draws: 499, ..AnalysisOptions::default() };
     let settings = Settings { rounds: Some(3), ..Settings::default() };
     let measured = |variants: &[(KernelVariant, Images)], resume| {
+        let directory = tempfile::tempdir().unwrap();
         let timing = Timing {
             sections: "all",
             percent: 100,
             keep: Keep { raw: Some(&raw), resume },
-            directory: folder.path(),
+            directory: directory.path(),
         };
         let design = design(variants, &settings).unwrap();
         timed(variants, design, &timing, &options, &AtomicBool::new(false), &mut Deaf)

@@ -40,13 +40,15 @@ pub fn timed(
     stop: &AtomicBool,
     teller: &mut dyn Teller,
 ) -> Result<(Analysis, Recorded), Error> {
-    let of =
-        |kernel: &Path| native::argv(kernel, timing.sections, timing.percent, timing.directory);
-    let words = of(Path::new("{bin}"));
+    let of = |kernel: &Path, directory: &Path| {
+        native::argv(kernel, timing.sections, timing.percent, directory)
+    };
+    // The directory is another one each time, and changes nothing.
+    let words = of(Path::new("{bin}"), Path::new("DIRECTORY"));
     let boots = Boots {
         kernels: variants
             .iter()
-            .map(|(_, images)| images.images.iter().map(|image| of(image)).collect())
+            .map(|(_, images)| images.images.iter().map(|image| of(image, timing.directory)).collect())
             .collect(),
         command: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         initrd: String::new(),

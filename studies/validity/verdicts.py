@@ -1,0 +1,147 @@
+"""Puts runs of two kernels in many orders together to comparisons whose truth is known, and counts the verdicts.
+
+Every comparison is a file of runs that `planish compare show` judges, as it judges those of `planish kernel compare`: two
+variants, each as built (an order that plays this part, run twice a round) and in some orders. Orders are drawn without
+being put back, so that no image is in a comparison twice.
+"""
+
+import collections
+import json
+import random
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+planish, path, work = sys.argv[1:]
+lines = [json.loads(line) for line in open(path)]
+head, runs = lines[0], [run for run in lines[1:] if run["round"] > 0]
+design = head["design"]
+benchmarks = [benchmark["name"] for benchmark in design["benchmarks"]]
+# Half of the rounds are the runs, the other half the second runs of the images as built.
+rounds = design["rounds"] // 2
+by_image = collections.defaultdict(list)
+for run in runs:
+    if run["copy"] == 0:
+        by_image[run["variant"], run["layout"]].append(run)
+orders = [layout for variant, layout in by_image if variant == 0 and layout > 0]
+
+
+def compared(number, images):
+    """Verdicts by benchmark; `images` are those of both variants, (variant, order) each, as built first."""
+    sequence = 0
+    own = {**design, "rounds": rounds, "variants": []}
+    text = []
+    for variant, chosen in enumerate(images):
+        of = [design["variants"][one] for one, _ in chosen]
+        own["variants"].append(
+            {
+                **of[0],
+                "name": ("base", "new")[variant],
+                "binaries": [a["binaries"][layout] for a, (_, layout) in zip(of, chosen)],
+                "digests": [a["digests"][layout] for a, (_, layout) in zip(of, chosen)],
+            }
+        )
+        for place, image in enumerate(chosen):
+            for run in by_image[image]:
+                copy = int(run["round"] > rounds)
+                if copy and place:
+                    continue
+                sequence += 1
+                changed = {"variant": variant, "layout": place, "copy": copy, "sequence": sequence}
+                text.append(json.dumps({**run, **changed, "round": run["round"] - rounds * copy}))
+    file = f"{work}/comparison-{number}.jsonl"
+    with open(file, "w") as out:
+        out.write("\n".join([json.dumps({**head, "design": own}), *text]) + "\n")
+    told = subprocess.run([planish, "compare", "show", file, "--format", "json"], capture_output=True, text=True)
+    if told.returncode not in (0, 1, 4):
+        sys.exit(f"{file}: {told.stderr}")
+    return {row["benchmark"]: row["verdict"] for row in json.loads(told.stdout)["comparisons"]}
+
+
+def many(comparisons):
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda one: compared(*one), enumerate(comparisons)))
+
+
+def mean(image, benchmark):
+    own = [run["printed"]["cpu-time"] for run in by_image[image] if run["benchmark"] == benchmark]
+    return sorted(own)[len(own) // 2]
+
+
+def table(title, found, wanted):
+    print(f"\n## {title}\n")
+    names = ["slower", "faster", "layout-luck", "same", "undecided"]
+    print("| benchmark | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
+    for benchmark in benchmarks:
+        count = collections.Counter(one[benchmark] for one in found)
+        print(f"| {benchmark} | " + " | ".join(str(count[name]) for name in names) + " |")
+    print(f"\n{wanted(found)}")
+
+
+chance = random.Random(1)
+
+
+def drawn(count):
+    return chance.sample(orders, count)
+
+
+count = 8
+same = []
+for _ in range(200):
+    chosen = drawn(2 * (count + 1))
+    same.append([[(0, layout) for layout in half] for half in (chosen[: count + 1], chosen[count + 1 :])])
+called = many(same)
+
+
+def wrong(found):
+    rows = [verdict for one in found for verdict in one.values()]
+    called = sum(verdict in ("slower", "faster") for verdict in rows)
+    any_row = sum(any(verdict in ("slower", "faster") for verdict in one.values()) for one in found)
+    return (
+        f"Called different: {called} of {len(rows)} rows ({100 * called / len(rows):.1f} %), in {any_row} of {len(found)} "
+        "comparisons (wanted: 5 % at most)."
+    )
+
+
+table(f"One kernel beside itself, {count} orders each, 200 comparisons", called, wrong)
+
+# As built, the slowest order of ten stands beside the fastest of ten others.
+unlucky = []
+network = benchmarks.index("tcp_rr")
+for _ in range(20):
+    chosen = drawn(2 * count + 20)
+    first = min(chosen[:10], key=lambda layout: mean((0, layout), network))
+    last = max(chosen[10:20], key=lambda layout: mean((0, layout), network))
+    rest = chosen[20:]
+    unlucky.append(
+        [[(0, layout) for layout in (first, *rest[:count])], [(0, layout) for layout in (last, *rest[count:])]]
+    )
+
+
+def luck(found):
+    own = [one["tcp_rr"] for one in found]
+    good = sum(verdict not in ("slower", "faster") for verdict in own)
+    named = own.count("layout-luck")
+    return f"tcp_rr: not called slower or faster in {good} of {len(own)} comparisons, called layout luck in {named} (wanted: 95 %)."
+
+
+table(f"One kernel, but as built the slowest of ten orders beside the fastest of ten, {count} orders, 20 comparisons", many(unlucky), luck)
+
+for count in (8, 16, 32, 47):
+    slow = []
+    for _ in range(20):
+        slow.append([[(0, layout) for layout in drawn(count + 1)], [(1, layout) for layout in drawn(count + 1)]])
+    effect = []
+    for benchmark in range(len(benchmarks)):
+        logs = [sorted(mean((variant, layout), benchmark) for layout in orders) for variant in (0, 1)]
+        effect.append(f"{benchmarks[benchmark]} {logs[1][len(orders) // 2] / logs[0][len(orders) // 2]:.3f}")
+
+    def power(found, effect=effect):
+        own = [one["tcp_rr"] for one in found]
+        return (
+            f"tcp_rr: found in {own.count('slower')} of {len(own)} comparisons (wanted: 95 %). Medians over all orders, slow to base: "
+            + ", ".join(effect)
+            + "."
+        )
+
+    table(f"A slow-down planted in the network path, {count} orders each, 20 comparisons", many(slow), power)
