@@ -145,7 +145,7 @@ static int run_and_wait(bool in_guest)
 {
     pid_t worker = fork();
     if (worker == 0)
-        _exit(run_sections(in_guest));
+        _exit(in_guest && has_commands() ? run_commands() : run_sections(in_guest));
     int status = 0;
     pid_t pid;
     // Orphans of sections come to the first process too.

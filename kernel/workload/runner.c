@@ -88,7 +88,7 @@ void finish(struct run *run, uint64_t operations)
     run->operations = operations;
 }
 
-static const char *kind(const struct section *section)
+const char *kind_of(const struct section *section)
 {
     return section->number < FIRST_HELD ? "train" : "held";
 }
@@ -106,13 +106,13 @@ static bool listed(const char *list, const char *word)
     return false;
 }
 
-static bool chosen(const struct section *section, const char *sections, const char *load)
+bool is_chosen(const struct section *section, const char *sections, const char *load)
 {
     if (load && strcmp(load, "low") == 0 && section->load == HIGH)
         return false;
     if (load && strcmp(load, "high") == 0 && section->load == LOW)
         return false;
-    return !sections || listed(sections, "all") || listed(sections, kind(section)) ||
+    return !sections || listed(sections, "all") || listed(sections, kind_of(section)) ||
            listed(sections, section->name);
 }
 
@@ -142,7 +142,7 @@ static bool run_section(struct run *run, uint64_t percent)
     uint64_t rounds = section->rounds * percent / 100;
     run->rounds = rounds > 0 ? rounds : 1;
     current = section->number;
-    say("planish: section %d %s %s", section->number, kind(section), section->name);
+    say("planish: section %d %s %s", section->number, kind_of(section), section->name);
     if (mkdir(section->name, 0755) != 0 || chdir(section->name) != 0)
         return fail(run, "no directory of its own");
     struct sigaction action = {.sa_handler = hanging};
@@ -237,7 +237,7 @@ int run_sections(bool in_guest)
     for (size_t index = 0; index < SECTION_COUNT; index++) {
         const struct section *section = &SECTIONS[index];
         struct run run = {.section = section};
-        if (!chosen(section, sections, load))
+        if (!is_chosen(section, sections, load))
             continue;
         if (section->needs == LOOPBACK && !loopback) {
             say("planish: skipped %d there is no loopback network here", section->number);

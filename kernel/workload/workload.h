@@ -47,7 +47,13 @@ struct run {
 extern const struct section SECTIONS[];
 extern const size_t SECTION_COUNT;
 
+/* commands.c */
+bool has_commands(void);
+int run_commands(void);
+
 /* runner.c */
+const char *kind_of(const struct section *section);
+bool is_chosen(const struct section *section, const char *sections, const char *load);
 int run_sections(bool in_guest);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -26,6 +26,7 @@ pub mod initrd;
 pub mod machine;
 pub mod make;
 pub mod objects;
+pub mod packages;
 pub mod patch;
 pub mod prepare;
 pub mod recording;

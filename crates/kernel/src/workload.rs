@@ -6,7 +6,9 @@
 
 use crate::error::Error;
 use crate::initrd::Archive;
+use crate::packages::{self, GuestFile, PROGRAMS};
 use crate::requirements::{Purpose, fragment};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,6 +29,7 @@ pub const INITRD: &str = "initrd.cpio";
 
 /// The sources of the workload, by file name.
 pub const SOURCES: &[(&str, &str)] = &[
+    ("commands.c", include_str!("../../../kernel/workload/commands.c")),
     ("held_file.c", include_str!("../../../kernel/workload/held_file.c")),
     ("held_memory.c", include_str!("../../../kernel/workload/held_memory.c")),
     ("held_net.c", include_str!("../../../kernel/workload/held_net.c")),
@@ -54,6 +57,118 @@ const COMPILERS: &[&str] = &["clang-22", "clang", "cc"];
 const FLAGS: &[&str] =
     &["-std=gnu11", "-O2", "-Wall", "-Wextra", "-static", "-pthread", "-o", "init"];
 
+/// The list of commands in a guest (`kernel/workload/commands.c`).
+const LIST: &str = "planish/commands";
+/// Most commands of a kind: `commands.c` has that many markers.
+const MOST_COMMANDS: usize = 20;
+/// The first number of a held-out section.
+const FIRST_HELD: usize = 101;
+
+/// A command that is a section of the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestCommand {
+    /// What the section is called.
+    pub name: String,
+    /// Program and arguments.
+    pub words: Vec<String>,
+}
+
+/// Programs of Debian's packages in place of planish's own sections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Commands {
+    /// The packages that the programs are in.
+    pub packages: Vec<String>,
+    /// Commands to train with.
+    pub train: Vec<GuestCommand>,
+    /// Commands that are held out.
+    pub held: Vec<GuestCommand>,
+}
+
+impl Commands {
+    /// The list as the guest reads it, and the files that it needs.
+    fn files(&self) -> Result<(String, Vec<GuestFile>), Error> {
+        let mut list = String::new();
+        let mut names = BTreeSet::new();
+        for (first, commands) in [(1, &self.train), (FIRST_HELD, &self.held)] {
+            if commands.len() > MOST_COMMANDS {
+                return Err(Error::Wanted(format!(
+                    "{} commands to train with or held out: {MOST_COMMANDS} of a kind are the most",
+                    commands.len()
+                )));
+            }
+            for (number, command) in (first..).zip(commands) {
+                let line = command.line(number)?;
+                if !names.insert(&command.name) {
+                    return Err(Error::Wanted(format!(
+                        "two commands are called {}; give each a name of its own",
+                        command.name
+                    )));
+                }
+                list += &line;
+            }
+        }
+        if list.is_empty() && self.packages.is_empty() {
+            return Ok((list, Vec::new()));
+        }
+        if list.is_empty() || self.packages.is_empty() {
+            return Err(Error::Wanted(
+                "packages and commands belong together: give --package NAME, and --train or --held 'NAME: COMMAND'"
+                    .to_owned(),
+            ));
+        }
+        let files = packages::files(&self.packages)?;
+        for command in self.train.iter().chain(&self.held) {
+            command.is_in(&files)?;
+        }
+        Ok((list, files))
+    }
+}
+
+impl GuestCommand {
+    fn line(&self, number: usize) -> Result<String, Error> {
+        const MOST_LINE: usize = 4000;
+        const MOST_WORDS: usize = 128;
+        let wrong = |what: &str| Err(Error::Wanted(format!("command {}: {what}", self.name)));
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+=".contains(c);
+        if self.name.is_empty() || !self.name.chars().all(plain) {
+            return wrong("a name has letters, digits and . _ - + = alone");
+        }
+        if self.words.is_empty() || self.words.len() > MOST_WORDS {
+            return wrong("it has no words, or more than 128");
+        }
+        let line = format!("{number}\t{}\t{}\n", self.name, self.words.join("\t"));
+        if self.words.iter().any(|word| word.is_empty() || word.contains(['\t', '\n', '\0'])) {
+            return wrong("a word is empty, or has a tab or a new line in it");
+        }
+        if line.len() > MOST_LINE {
+            return wrong("it is longer than 4,000 bytes");
+        }
+        Ok(line)
+    }
+
+    /// Refuses a command whose program the guest would not find.
+    fn is_in(&self, files: &[GuestFile]) -> Result<(), Error> {
+        let Some(program) = self.words.first() else { return Ok(()) };
+        let there = |path: &str| files.iter().any(|file| file.path == path);
+        let found = match program.strip_prefix('/') {
+            Some(path) => there(path),
+            None => PROGRAMS.iter().any(|directory| there(&format!("{directory}/{program}"))),
+        };
+        if found {
+            return Ok(());
+        }
+        let programs = files.iter().filter_map(|file| {
+            let (directory, name) = file.path.rsplit_once('/')?;
+            PROGRAMS.contains(&directory).then_some(name)
+        });
+        let names = programs.take(20).collect::<Vec<_>>().join(", ");
+        Err(Error::Wanted(format!(
+            "command {}: {program} is in none of the packages; their programs are: {names}",
+            self.name
+        )))
+    }
+}
+
 /// Compiles the workload and writes `dir/initrd.cpio`, beside and renamed; `dir` is made if it is
 /// missing. Gives its path. The same compiler and C library give the same bytes.
 ///
@@ -61,10 +176,23 @@ const FLAGS: &[&str] =
 /// When there is no compiler, it cannot compile or link the sources statically, or the archive
 /// cannot be written.
 pub fn build(compiler: Option<&OsStr>, dir: &Path) -> Result<PathBuf, Error> {
+    build_with(compiler, dir, &Commands::default())
+}
+
+/// The same, where commands of packages are the sections, if there are any.
+///
+/// # Errors
+/// As [`build`], and where packages cannot be had, or a command's program is in none of them.
+pub fn build_with(
+    compiler: Option<&OsStr>,
+    dir: &Path,
+    commands: &Commands,
+) -> Result<PathBuf, Error> {
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let path = dir.join(INITRD);
     let program = program(compiler)?;
-    let bytes = archive(&program).map_err(Error::io(&path))?;
+    let (list, files) = commands.files()?;
+    let bytes = archive(&program, &list, &files).map_err(Error::io(&path))?;
     let mut file = beside::Unfinished::at(&path).map_err(Error::io(dir))?.with_mode(0o644);
     file.write_all(&bytes).and_then(|()| file.finish()).map_err(Error::io(&path))?;
     Ok(path)
@@ -126,15 +254,30 @@ fn compile(compiler: &OsStr, directory: &Path) -> Result<bool, Error> {
 }
 
 /// The initramfs: `/init`, the directories it mounts on, and the devices it needs where there is no
-/// devtmpfs.
-fn archive(program: &[u8]) -> std::io::Result<Vec<u8>> {
+/// devtmpfs; the list of commands, and files of packages by path, if there are any.
+fn archive(program: &[u8], list: &str, files: &[GuestFile]) -> std::io::Result<Vec<u8>> {
     let mut archive = Archive::default();
-    for directory in ["dev", "proc", "sys", "tmp"] {
+    let mut directories: BTreeSet<String> = ["dev", "proc", "sys", "tmp"].map(str::to_owned).into();
+    // The kernel makes no directory that the archive does not name before what lies in it.
+    for file in files {
+        let parents = file.path.match_indices('/').filter_map(|(at, _)| file.path.get(..at));
+        directories.extend(parents.map(str::to_owned));
+    }
+    if !list.is_empty() {
+        directories.insert("planish".to_owned());
+    }
+    for directory in &directories {
         archive.directory(directory);
     }
     // Numbers: Documentation/admin-guide/devices.txt.
     archive.device("dev/console", 5, 1);
     archive.device("dev/null", 1, 3);
     archive.program("init", program)?;
+    if !list.is_empty() {
+        archive.program(LIST, list.as_bytes())?;
+    }
+    for file in files {
+        archive.program(&file.path, &file.contents)?;
+    }
     Ok(archive.finish())
 }

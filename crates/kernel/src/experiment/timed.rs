@@ -48,7 +48,9 @@ pub fn timed(
     let boots = Boots {
         kernels: variants
             .iter()
-            .map(|(_, images)| images.images.iter().map(|image| of(image, timing.directory)).collect())
+            .map(|(_, images)| {
+                images.images.iter().map(|image| of(image, timing.directory)).collect()
+            })
             .collect(),
         command: words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         initrd: String::new(),

@@ -2,7 +2,8 @@
 
 use crate::cli::{FINE, Global};
 use crate::output;
-use kernel::workload;
+use anyhow::{anyhow, bail};
+use kernel::workload::{self, Commands, GuestCommand};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -11,18 +12,33 @@ use std::path::PathBuf;
 /// A static program is compiled from the sources that planish carries; it is the initrd's /init and
 /// its only program. It runs sections of system calls, which docs/reference/kernel.md lists: those to train
 /// with and those held out.
+///
+/// With --package programs of Debian's packages are the sections: apt fetches the packages, and the shared libraries that
+/// their programs load come along. Nothing is installed. --train and --held name what runs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   planish kernel workload -o initrd.cpio
   planish kernel record out --initrd initrd.cpio -o kernel.data
+  planish kernel workload --package rt-tests --train 'groups: hackbench -g 2 -l 100' \\
+      --held 'threads: hackbench -T -g 4 -l 40' -o hackbench.cpio
+  planish kernel compare linux-6.12 --output-dir out --initrd hackbench.cpio --variant 'O3: KCFLAGS=-O3'
   planish kernel workload --program -o workload && ./workload --here    # on the kernel that runs
 
-Exit codes: 0 fine, 2 no compiler, or it failed.")]
+Exit codes: 0 fine, 2 no compiler, or it failed, or a package or program that is not there.")]
 pub struct Args {
     /// Where to write
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// A Debian package with programs that are sections; repeatable
+    #[arg(long, value_name = "NAME", conflicts_with = "program")]
+    package: Vec<String>,
+    /// A section to train with: its name, and a command of the packages. Repeatable
+    #[arg(long, value_name = "NAME: COMMAND", requires = "package")]
+    train: Vec<String>,
+    /// A held-out section, likewise
+    #[arg(long, value_name = "NAME: COMMAND", requires = "package")]
+    held: Vec<String>,
     /// Write only the program; `PROGRAM --here` runs the sections on the running kernel
     #[arg(long)]
     program: bool,
@@ -41,10 +57,29 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
         return told(args, program.len(), global);
     }
+    let commands = Commands {
+        packages: args.package.clone(),
+        train: commands(&args.train, "--train")?,
+        held: commands(&args.held, "--held")?,
+    };
     let made = tempfile::Builder::new().prefix("planish-workload-").tempdir()?;
-    let archive = std::fs::read(workload::build(args.cc.as_deref(), made.path())?)?;
+    let archive = std::fs::read(workload::build_with(args.cc.as_deref(), made.path(), &commands)?)?;
     output::write_file(&args.output, |out| Ok(out.write_all(&archive)?))?;
     told(args, archive.len(), global)
+}
+
+/// Commands with their names.
+fn commands(given: &[String], option: &str) -> anyhow::Result<Vec<GuestCommand>> {
+    let command = |text: &String| {
+        let Some((name, words)) = text.split_once(':') else {
+            bail!(
+                "{option} '{text}': expected a name, a colon and a command, such as 'groups: hackbench -g 2'"
+            );
+        };
+        let words = build::split_words(words).map_err(|why| anyhow!("{option} '{text}': {why}"))?;
+        Ok(GuestCommand { name: name.trim().to_owned(), words })
+    };
+    given.iter().map(command).collect()
 }
 
 fn told(args: &Args, bytes: usize, global: &Global) -> anyhow::Result<u8> {
