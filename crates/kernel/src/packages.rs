@@ -76,7 +76,15 @@ pub fn files(packages: &[String]) -> Result<Vec<GuestFile>, Error> {
         .map(OsString::from),
     );
     ask.extend(packages.iter().map(OsString::from));
-    let all = depended(&said("apt-cache", &ask, &debs)?);
+    let names = || format!("packages {}", packages.join(", "));
+    let all =
+        depended(&said("apt-cache", &ask, &debs).map_err(|error| Error::doing(names())(error))?);
+    // Where it knows one of several, it says nothing of the others.
+    if let Some(name) = packages.iter().find(|name| !all.contains(*name)) {
+        return Err(Error::Wanted(format!(
+            "--package {name}: apt knows no package of this name (apt-get update reads the lists of its sources)"
+        )));
+    }
     for (of, into) in [(packages.to_vec(), &named), (others(&all, packages), &needed)] {
         if of.is_empty() {
             continue;
@@ -127,10 +135,15 @@ fn said(program: &str, words: &[OsString], directory: &Path) -> Result<String, E
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let told = String::from_utf8_lossy(&done.stderr);
-    let line = told.lines().find(|line| line.starts_with("E:")).or(told.lines().last());
+    // apt says which package it means as a notice, and then that there was an error.
+    let telling = |line: &&str| line.starts_with("E:") || line.starts_with("N: Unable");
+    let lines: Vec<_> = told.lines().filter(telling).take(3).map(crate::shortened).collect();
+    let told = match lines.is_empty() {
+        true => crate::shortened(told.lines().last().unwrap_or("no word")),
+        false => lines.join("; "),
+    };
     Err(Error::Wanted(format!(
-        "{program}: {} ({}); packages come from the sources of this machine's apt (apt-get update reads their lists)",
-        crate::shortened(line.unwrap_or("no word")),
+        "{program}: {told} ({}); packages come from the sources of this machine's apt (apt-get update reads their lists)",
         done.status
     )))
 }

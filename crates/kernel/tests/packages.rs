@@ -69,6 +69,11 @@ fn what_is_no_package_or_no_command_is_refused_by_name() {
     let fine = || command("a", &["hello"]);
     for (packages, train, why) in [
         (&["no-such-package-here"][..], vec![fine()], "no-such-package-here"),
+        (
+            &["hello", "no-such-package-here"],
+            vec![fine()],
+            "--package no-such-package-here: apt knows",
+        ),
         (&["--option"], vec![fine()], "expected the name of a Debian package"),
         (&["hello"], vec![], "belong together"),
         (&[], vec![fine()], "belong together"),
