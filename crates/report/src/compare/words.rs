@@ -210,7 +210,10 @@ pub(crate) fn layouts(a: &Averaged, variant: Option<&Variant>) -> String {
             text += &format!(", one relink moves ±{}", percent(a.one_relink));
         }
     }
-    text += &format!(", luck of the link as built {}", effect(&a.luck));
+    // Few layouts tell nothing of it.
+    if a.luck.interval.is_some() {
+        text += &format!(", luck of the link as built {}", effect(&a.luck));
+    }
     if let Some(r) = a.correlation.filter(|_| a.matched) {
         text += &format!(", correlation {r:.2}");
     }
