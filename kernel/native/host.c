@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-// The workload's door to the host: its clock of CPU time, and its standard output.
+// The workload's door to the host: its clock of CPU time, its standard output, and its end.
 
 #include <errno.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 unsigned long long planish_cpu_ns(void);
 void planish_write(const char *text, int length);
+void planish_exit(void);
 
 // The kernel is one thread of the host; what its helpers take is not of interest.
 unsigned long long planish_cpu_ns(void)
@@ -30,4 +32,15 @@ void planish_write(const char *text, int length)
 		text += written;
 		length -= (int)written;
 	}
+}
+
+// At once, with no signal between: the kernel's own way down tells devices and processes that are not there, and one in some
+// hundred times a timer's signal met it half dismantled.
+void planish_exit(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+	_exit(0);
 }

@@ -10,7 +10,6 @@
 #include <linux/kthread.h>
 #include <linux/init_syscalls.h>
 #include <linux/netdevice.h>
-#include <linux/reboot.h>
 #include <linux/rtnetlink.h>
 #include <linux/string.h>
 #include <net/net_namespace.h>
@@ -156,7 +155,7 @@ static int __init planish(void)
 	} else if (start_worker(&worker, run_sections)) {
 		join_worker(&worker);
 	}
-	kernel_power_off();
+	planish_exit();
 	return 0;
 }
 late_initcall_sync(planish);

@@ -38,6 +38,7 @@ extern const int SECTION_COUNT;
 /* host.c, which is compiled against the C library of the host */
 unsigned long long planish_cpu_ns(void);
 void planish_write(const char *text, int length);
+void planish_exit(void);
 
 /* Everything before begin() and after finish() is set-up and not counted. */
 void begin(struct run *run);

@@ -24,7 +24,7 @@ pub enum Failure {
     NoEnd,
     /// qemu returned this code, and the workload had not said that it ended.
     Returned(i32),
-    /// A signal killed qemu.
+    /// A signal killed the emulator, or a kernel that is a process.
     Killed(i32),
     /// A signal asked us to end.
     Interrupted,
@@ -56,7 +56,7 @@ impl fmt::Display for Failure {
             Failure::Returned(code) => {
                 write!(out, "it returned {code}; what it said on standard error stands above")
             }
-            Failure::Killed(signal) => write!(out, "signal {signal} killed qemu"),
+            Failure::Killed(signal) => write!(out, "signal {signal} killed it"),
             Failure::Interrupted => out.write_str("interrupted; the machine was ended"),
         }
     }
