@@ -214,9 +214,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     for part in path.components() {
         match part {
             std::path::Component::ParentDir => {
-                if !parts.pop() {
-                    return None;
-                }
+                parts.pop().then_some(())?;
             }
             std::path::Component::Normal(part) => parts.push(part),
             _ => {}
