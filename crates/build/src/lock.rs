@@ -21,6 +21,11 @@ impl Lock {
         let path = folder.join("lock");
         let fail = |source| Error::File { path: path.clone(), action: "cannot lock", source };
         std::fs::create_dir_all(&folder).map_err(fail)?;
+        // Nothing in it is for a repository. That git is told is a courtesy too.
+        let ignored = folder.join(".gitignore");
+        if !ignored.exists() {
+            let _ = beside::write(&ignored, "*\n");
+        }
         let mut file = beside::read_write(&path).map_err(fail)?;
         if !sys::try_lock(&file).map_err(fail)? {
             let mut owner = String::new();

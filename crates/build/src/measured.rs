@@ -81,8 +81,9 @@ pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
     let uncounted = config.evaluate.indirect().filter(|_| config.record.count_branches);
     notes.extend(uncounted.map(|line| {
         format!(
-            "taken branches are counted only of commands that are the program with its arguments, \
-             since only the program itself can be emulated; {line:?} is none"
+            "taken branches are counted only of commands that are the program with its arguments and have \
+             nothing around them (a script, an environment, exit codes, set-up), since only the program \
+             itself can be emulated; {line:?} is no such command"
         )
     }));
     notes

@@ -115,8 +115,8 @@ impl Training {
         };
         let why = match branches {
             Branches::None if auto && !direct => {
-                return Err("the training starts the program by a script or beside a server, \
-                            which the emulator cannot follow, and threads cannot be stopped here; \
+                return Err("the training has something around the program (a script, a server, an \
+                            environment, exit codes, set-up), which the emulator cannot follow, and threads cannot be stopped here; \
                             `planish doctor` says what is missing"
                     .into());
             }
@@ -133,7 +133,8 @@ impl Training {
             }
             _ if short => ", and the emulator is missing here (planish doctor)".into(),
             _ if auto && !direct => {
-                ", by a script or beside a server, which the emulator cannot follow".into()
+                ", with something around it (a script, a server, an environment, exit codes, set-up), which \
+                 the emulator cannot follow".into()
             }
             _ => String::new(),
         };
@@ -235,7 +236,13 @@ fn time_once(line: &str, log: Option<&Path>, stop: &AtomicBool) -> Result<Timed,
     if !status.success() {
         let last = log.map(|log| bounded_log::last_lines(log, 0, 5)).unwrap_or_default();
         let last = if last.is_empty() { last.concat() } else { format!(" ({})", last.join(" | ")) };
-        let bad = format!("{line}: ended with {}{last}; it must end well", ended(status));
+        let good = match status.code() {
+            Some(code) => format!(
+                "it must end with 0; if {code} is as good, say exit_codes = [{code}] in [workload] and [evaluate]"
+            ),
+            None => "it must end with exit code 0".to_owned(),
+        };
+        let bad = format!("{line}: ended with {}{last}; {good}", ended(status));
         return Err(Error::Training(bad));
     }
     Ok(Timed { command: line.to_owned(), seconds, cpu_seconds, weight: 1.0 })
@@ -353,7 +360,7 @@ mod tests {
         let others = Wish { started_by_others: true, ..USUAL };
         let (branches, runs, reason) = decided(&[0.5], others).unwrap();
         assert_eq!((branches, runs), (Branches::Software, 60));
-        assert!(reason.contains("by a script or beside a server, which the emulator"), "{reason}");
+        assert!(reason.contains("set-up), which the emulator"), "{reason}");
         let missing = decided(&[0.5], Wish { offered: NO_STOPS, ..others }).unwrap_err();
         assert!(missing.contains("by a script or beside a server"), "{missing}");
     }

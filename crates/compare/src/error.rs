@@ -40,9 +40,9 @@ pub enum Error {
     },
     /// A run printed something else than the first run of the base variant.
     #[error(
-        "{variant} printed something else in round {round} than {base} in its first run: \
-         {difference}. Programs that do different work cannot be compared; if the output is \
-         random or holds times, make it constant or pass --ignore-output"
+        "{variant} printed something else in round {round} than {base} in its first run (output that \
+         is random or holds times: --ignore-output, in planish.toml evaluate.ignore_output = true): \
+         {difference}. Programs that do different work cannot be compared"
     )]
     Output {
         /// Name of the variant.

@@ -59,6 +59,7 @@ pub(super) fn found(directory: &Path) -> Option<Found> {
              LDFLAGS=\"$PLANISH_LDFLAGS\" --disable-dependency-tracking{statically} && make \
              -j\"$(nproc)\""
         ),
+        optimize: None,
         takes_paths: true,
         notes,
     })

@@ -2,7 +2,7 @@
 //!
 //! Source: The Cargo Book, "The Manifest Format" and "Workspaces".
 
-use super::{Found, Made, files};
+use super::{Found, Made, files, rustflags};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -43,15 +43,21 @@ pub(super) fn found(directory: &Path) -> Found {
         .is_some_and(|text| text.contains("nightly"));
     // A stable rustc takes sample profiles only so.
     let bootstrap = if own { "" } else { "RUSTC_BOOTSTRAP=1 " };
+    let (own, notes) = rustflags::configured(directory, &triple);
+    // What RUSTFLAGS says stands before planish's, as cargo would take it: the configuration's flags
+    // count where the variable is not set.
+    let own =
+        if own.is_empty() { "${RUSTFLAGS-}".to_owned() } else { format!("${{RUSTFLAGS-{own}}}") };
     Found {
         programs,
         command: format!(
-            "{bootstrap}RUSTFLAGS=\"$PLANISH_RUSTFLAGS\" CC=\"$PLANISH_CC\" CXX=\"$PLANISH_CXX\" \
+            "{bootstrap}RUSTFLAGS=\"{own} $PLANISH_RUSTFLAGS\" CC=\"$PLANISH_CC\" CXX=\"$PLANISH_CXX\" \
              CFLAGS=\"$PLANISH_CFLAGS\" CXXFLAGS=\"$PLANISH_CXXFLAGS\" cargo build --release --bin \
              @PROGRAM@ --target {triple} --target-dir \"$PLANISH_OUT\""
         ),
+        optimize: None,
         takes_paths: false,
-        notes: Vec::new(),
+        notes,
     }
 }
 

@@ -30,8 +30,10 @@ pub(super) fn found(directory: &Path) -> Found {
     let made = |name: String| Made { binary: format!("planish-bin/{name}"), name };
     Found {
         programs: programs.into_iter().map(made).collect(),
-        // Release's own flags follow, as in the project's own release builds.
+        // As in the project's own release builds, but for the level, which would come last and count
+        // whatever [build] optimize says.
         command: "cmake -S . -B \"$PLANISH_OUT\" -DCMAKE_BUILD_TYPE=Release \
+                  -DCMAKE_C_FLAGS_RELEASE=-DNDEBUG -DCMAKE_CXX_FLAGS_RELEASE=-DNDEBUG \
                   -DCMAKE_C_COMPILER=\"$PLANISH_CC\" -DCMAKE_CXX_COMPILER=\"$PLANISH_CXX\" \
                   -DCMAKE_C_FLAGS=\"$PLANISH_CFLAGS\" -DCMAKE_CXX_FLAGS=\"$PLANISH_CXXFLAGS\" \
                   -DCMAKE_EXE_LINKER_FLAGS=\"$PLANISH_LDFLAGS\" \
@@ -39,6 +41,7 @@ pub(super) fn found(directory: &Path) -> Found {
                   -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=\"$PLANISH_OUT/planish-bin\" && cmake --build \
                   \"$PLANISH_OUT\" --parallel \"$(nproc)\" --target @PROGRAM@"
             .to_owned(),
+        optimize: Some("-O3"),
         takes_paths: true,
         notes: Vec::new(),
     }

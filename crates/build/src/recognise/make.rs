@@ -74,6 +74,7 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
                   \"$PLANISH_OUT\" -j\"$(nproc)\" CC=\"$PLANISH_CC $PLANISH_CFLAGS \
                   $PLANISH_LDFLAGS $f\" CXX=\"$PLANISH_CXX $PLANISH_CXXFLAGS $PLANISH_LDFLAGS $f\""
                 .to_owned(),
+        optimize: None,
         takes_paths: true,
         notes,
     }

@@ -10,6 +10,7 @@ mod cmake;
 mod files;
 mod make;
 mod meson;
+mod rustflags;
 
 use crate::Error;
 use std::fmt;
@@ -86,6 +87,8 @@ struct Found {
     programs: Vec<Made>,
     /// The build command; `@PROGRAM@` is where the program's name goes.
     command: String,
+    /// `[build] optimize`, where the project's release builds have another level than -O2.
+    optimize: Option<&'static str>,
     /// Whether a program that was not found may be asked for by its path below `$PLANISH_OUT`.
     takes_paths: bool,
     /// What the user should know, a sentence each.
@@ -99,6 +102,8 @@ pub struct Recognised {
     pub kind: Kind,
     /// `[build] command`.
     pub command: String,
+    /// `[build] optimize`, where it is not what is usual.
+    pub optimize: Option<&'static str>,
     /// `[build] binary`.
     pub binary: String,
     /// The name of the program.
@@ -137,6 +142,12 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
             next: files::hint(directory),
         });
     };
+    if matches!(kind, Kind::Cmake | Kind::Meson) {
+        // They compile elsewhere than here, so that no path in the flags can be relative to here.
+        crate::target::one_word(directory, Path::new("profile")).and_then(|path| {
+            Path::new(&path).is_absolute().then_some(()).ok_or(Error::Path(directory.to_owned()))
+        })?;
+    }
     prefer_named(directory, &mut found.programs);
     let made = choose(kind, &mut found, wish.program, directory)?;
     let names = found.programs.iter().map(|other| other.name.clone());
@@ -144,6 +155,7 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
         kind,
         command: found.command.replace("@PROGRAM@", &crate::quoted(&made.name)),
         others: names.filter(|name| *name != made.name).collect(),
+        optimize: found.optimize,
         binary: made.binary,
         program: made.name,
         notes: [found.notes, files::debian_notes(directory)].concat(),
@@ -245,12 +257,15 @@ impl Recognised {
             ),
         };
         let notes: String = self.notes.iter().map(|note| format!("# {note}\n")).collect();
+        let optimize = self.optimize.map_or_else(String::new, |level| {
+            format!("# As in the project's own release builds.\noptimize = {}\n", quoted(level))
+        });
         format!(
             "# How planish builds, records and measures {}: made from the files of {}.\n\
              # `planish init --example` prints every key with its meaning.\n\n\
              [build]\n{notes}{others}\
              # Runs for each variant, in this directory; all of it must go to $PLANISH_OUT.\n\
-             command = {}\nbinary = {}\n\n\
+             command = {}\nbinary = {}\n{optimize}\n\
              [workload]\n\
              # What the program is recorded on: a command or a list. {{bin}} is the program.\n\
              {}train = {}\n\
