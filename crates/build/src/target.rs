@@ -238,11 +238,9 @@ fn wrap(request: &mut BuildCommand, directory: &Path, cc_profile: Option<&str>) 
 
 /// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with
 /// a blank in its name is left out: the path is then relative to where the build command starts.
-pub(crate) fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
+fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
     let full = directory.join(profile);
-    let apart = |path: &Path| {
-        text(path).contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c))
-    };
+    let apart = |path: &Path| crate::words::is_cut(&text(path));
     if !apart(&full) {
         return Ok(text(&full));
     }

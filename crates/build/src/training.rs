@@ -362,7 +362,7 @@ mod tests {
         assert_eq!((branches, runs), (Branches::Software, 60));
         assert!(reason.contains("set-up), which the emulator"), "{reason}");
         let missing = decided(&[0.5], Wish { offered: NO_STOPS, ..others }).unwrap_err();
-        assert!(missing.contains("by a script or beside a server"), "{missing}");
+        assert!(missing.contains("has something around the program"), "{missing}");
     }
 
     #[test]

@@ -1,5 +1,10 @@
 //! How is a command line cut into words without a shell, and how are words written for one?
 
+/// Whether build commands would cut a flag with this text in it, or a shell take a sign of it for itself.
+pub(crate) fn is_cut(text: &str) -> bool {
+    text.contains(|c: char| c.is_whitespace() || "*?[]\\'\"$`;&|<>()#".contains(c))
+}
+
 /// Splits as a shell does: blanks separate, quotes and backslashes keep together.
 ///
 /// No shell runs, because a recording of `sh -c` would be one of the shell, and its start is noise

@@ -142,11 +142,12 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
             next: files::hint(directory),
         });
     };
+    // They compile elsewhere than here, so that no path in the flags can be relative to here.
     if matches!(kind, Kind::Cmake | Kind::Meson) {
-        // They compile elsewhere than here, so that no path in the flags can be relative to here.
-        crate::target::one_word(directory, Path::new("profile")).and_then(|path| {
-            Path::new(&path).is_absolute().then_some(()).ok_or(Error::Path(directory.to_owned()))
-        })?;
+        let full = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+        if crate::words::is_cut(&full.to_string_lossy()) {
+            return Err(Error::Path(full));
+        }
     }
     prefer_named(directory, &mut found.programs);
     let made = choose(kind, &mut found, wish.program, directory)?;

@@ -210,3 +210,47 @@ fn files_that_lie_change_nothing_and_end() {
         }
     }
 }
+
+#[test]
+fn a_level_of_optimisation_is_told_where_it_counts() {
+    let cmake = of(&[("CMakeLists.txt", "project(a)\nadd_executable(a a.c)\n")]).unwrap();
+    assert_eq!(cmake.optimize, Some("-O3"));
+    assert!(cmake.command.contains("-DCMAKE_C_FLAGS_RELEASE=-DNDEBUG"), "{}", cmake.command);
+    let text = cmake.toml(&Work::default());
+    assert!(text.contains("\noptimize = '-O3'\n"), "{text}");
+}
+
+#[test]
+fn a_directory_whose_name_cuts_flags_is_refused_where_objects_lie_elsewhere() {
+    for (file, text, fine) in [
+        ("CMakeLists.txt", "project(a)\nadd_executable(a a.c)\n", false),
+        (
+            "Cargo.toml",
+            "[package]\nname = 'a'\nversion = '1.0.0'\n[[bin]]\nname = 'a'\npath = 'a.rs'\n",
+            true,
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a b");
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::write(inner.join(file), text).unwrap();
+        let said = recognise(&inner, &Wish::default());
+        assert_eq!(said.is_ok(), fine, "{said:?}");
+        assert!(fine || said.unwrap_err().to_string().contains("a b: the path has a blank"));
+    }
+}
+
+#[test]
+fn a_projects_own_flags_of_rustc_stand_before_those_of_planish() {
+    let found = of(&[
+        ("Cargo.toml", "[package]\nname = 'a'\nversion = '1.0.0'\n"),
+        ("src/main.rs", "fn main() {}\n"),
+        (".cargo/config.toml", "[build]\nrustflags = ['-Ctarget-cpu=native']\n"),
+    ])
+    .unwrap();
+    assert!(
+        found.command.contains("-Ctarget-cpu=native} $PLANISH_RUSTFLAGS\""),
+        "{}",
+        found.command
+    );
+}
