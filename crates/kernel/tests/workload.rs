@@ -152,8 +152,10 @@ fn every_section_has_its_marker_in_the_program_once() {
             bytes.windows(marker.len()).filter(|window| *window == marker).count()
         };
         assert_eq!(count(0), 1, "{compiler}: the end of a section");
+        // commands.c has markers of its own, twenty to train with and twenty held out.
+        let of_command = |number| usize::from(matches!(number, 1..=20 | 101..=120));
         for (number, name) in table() {
-            assert_eq!(count(number), 1, "{compiler}: {name}");
+            assert_eq!(count(number), 1 + of_command(number), "{compiler}: {name}");
         }
         assert_eq!(count(99), 0);
     }

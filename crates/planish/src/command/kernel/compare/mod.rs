@@ -199,6 +199,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if let (false, Some(rounds)) = (args.native, args.rounds) {
         bail!("--rounds {rounds}: counts are the same in each round; times have rounds (--native)");
     }
+    // Told before an hour of building; kernels that are processes have the workload in them.
+    let initrd = if args.native { None } else { Some(Initrd::of(args.initrd.as_deref())?) };
     let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders, form)?;
     let mut failed = Vec::new();
     let built = built(&experiment, variants, &mut failed, global)?;
@@ -212,11 +214,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         among: args.output.among.unwrap_or(0) as usize,
         ..AnalysisOptions::default()
     };
-    if args.native {
+    let Some(initrd) = initrd else {
         let code = native::run(args, &built, margin, &options, &gates, global)?;
         return Ok(if failed.is_empty() || code == INTERRUPTED { code } else { BAD_INPUT });
-    }
-    let initrd = Initrd::of(args.initrd.as_deref())?;
+    };
     crate::command::handle_interrupts();
     let machine = args.machine.machine();
     let kept = output_dir.join("counts");
