@@ -49,9 +49,10 @@ int main(void)
 	return 0;
 }
 ";
+/// A division: what takes longer than the sum in memory beside it, on every CPU, and holds the samples.
 const HEADER: &str = "static inline __attribute__((always_inline)) long square(long x)
 {
-	return x * x + (x >> 3);
+	return x * x % (x | 1023);
 }
 ";
 
