@@ -14,11 +14,10 @@ pub(super) fn configured(directory: &Path, triple: &str) -> (String, Vec<String>
     let tables: Vec<(PathBuf, Table)> = places(directory)
         .into_iter()
         .filter_map(|place| {
-            let found = ["config.toml", "config"].iter().find_map(|name| {
+            ["config.toml", "config"].iter().find_map(|name| {
                 let path = place.join(name);
                 Some((path.clone(), files::text(&path)?.parse().ok()?))
-            });
-            found
+            })
         })
         .collect();
     let flags = |key: &[&str]| -> Vec<String> {
