@@ -67,6 +67,8 @@ fn what_is_no_package_or_no_command_is_refused_by_name() {
         build_with(None, folder.path(), &commands).unwrap_err().to_string()
     };
     let fine = || command("a", &["hello"]);
+    let has_lists = std::process::Command::new("apt-cache").args(["show", "hello"]).output();
+    let has_lists = has_lists.is_ok_and(|done| done.status.success());
     for (packages, train, why) in [
         (&["no-such-package-here"][..], vec![fine()], "no-such-package-here"),
         (
@@ -87,6 +89,10 @@ fn what_is_no_package_or_no_command_is_refused_by_name() {
             "20 of a kind",
         ),
     ] {
+        if packages.contains(&"no-such-package-here") && !has_lists {
+            println!("skipped: apt has no lists of packages here");
+            continue;
+        }
         let error = refused(packages, train);
         assert!(error.contains(why), "{packages:?}: {error}");
     }
