@@ -55,6 +55,14 @@ impl Around<'_> {
         nothing && command.first().is_some_and(|word| word == BIN)
     }
 
+    /// Whether a command can be emulated: it is the program with its arguments, and what stands around
+    /// it can stand around the emulator as well.
+    pub fn is_emulatable(&self, command: &[String]) -> bool {
+        // Recordings are named from where planish was called.
+        let moved = self.directory.is_some() || self.start.is_some();
+        !moved && command.first().is_some_and(|word| word == BIN)
+    }
+
     /// The words that run a command with what stands around it; `{bin}` and [`PLANISH`] are yet to
     /// be replaced.
     pub fn words(&self, command: &[String]) -> Vec<String> {

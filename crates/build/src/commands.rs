@@ -164,9 +164,9 @@ impl Workload {
         Ok(self.train.words()?.iter().map(|words| self.around().words(words)).collect())
     }
 
-    /// The first command that is not just the program with its arguments.
-    pub fn indirect(&self) -> Option<&str> {
-        indirect(&self.train, &self.around())
+    /// The first command that cannot be emulated.
+    pub fn not_emulatable(&self) -> Option<&str> {
+        not_emulatable(&self.train, &self.around())
     }
 }
 
@@ -197,7 +197,11 @@ impl Evaluate {
     fn check_metric(&self) -> Result<(), String> {
         // A metric that does not exist is told where the project is opened.
         let Ok(metric) = Metric::parse(&self.metric) else { return Ok(()) };
-        let Some(line) = self.indirect() else { return Ok(()) };
+        let around = self.around();
+        let direct = |line: &&str| split_words(line).is_ok_and(|words| around.is_direct(&words));
+        let Some(line) = self.command.all().into_iter().find(|line| !direct(line)) else {
+            return Ok(());
+        };
         match metric.source {
             Source::Counter(_) => Err(format!(
                 "[evaluate] metric = {:?}: counters cannot be told apart by the program and what \
@@ -219,16 +223,16 @@ impl Evaluate {
         Ok(self.command.words()?.iter().map(|words| self.around().words(words)).collect())
     }
 
-    /// Whether the n-th command is just the program with its arguments, which can be emulated.
-    pub fn is_direct(&self, n: usize) -> bool {
+    /// Whether the n-th command can be emulated.
+    pub fn is_emulatable(&self, n: usize) -> bool {
         let lines = self.command.all();
         let words = lines.get(n).and_then(|line| split_words(line).ok());
-        words.is_some_and(|words| self.around().is_direct(&words))
+        words.is_some_and(|words| self.around().is_emulatable(&words))
     }
 
-    /// The first command that is not just the program with its arguments.
-    pub fn indirect(&self) -> Option<&str> {
-        indirect(&self.command, &self.around())
+    /// The first command that cannot be emulated.
+    pub fn not_emulatable(&self) -> Option<&str> {
+        not_emulatable(&self.command, &self.around())
     }
 }
 
@@ -239,9 +243,9 @@ fn checked(key: &str, lines: &Lines) -> Result<(), String> {
     }
 }
 
-fn indirect<'l>(lines: &'l Lines, around: &Around<'_>) -> Option<&'l str> {
-    let direct = |line: &str| split_words(line).is_ok_and(|words| around.is_direct(&words));
-    lines.all().into_iter().find(|line| !direct(line))
+fn not_emulatable<'l>(lines: &'l Lines, around: &Around<'_>) -> Option<&'l str> {
+    let can = |line: &str| split_words(line).is_ok_and(|words| around.is_emulatable(&words));
+    lines.all().into_iter().find(|line| !can(line))
 }
 
 #[cfg(test)]

@@ -50,6 +50,7 @@ impl Said {
         Ok(Recognised {
             kind: Kind::Make,
             command: command.clone(),
+            release: None,
             optimize: None,
             binary: binary.to_owned(),
             program: binary.rsplit('/').next().unwrap_or(binary).to_owned(),

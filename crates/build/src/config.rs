@@ -48,6 +48,10 @@ pub struct Build {
     pub command: Command,
     /// The program that the command makes, relative to `$PLANISH_OUT`.
     pub binary: String,
+    /// The project's own release build, in nothing like planish's: it makes the same files below
+    /// `$PLANISH_OUT`, and the result is measured beside its program, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<Command>,
     /// Shared libraries and further executables of the project that run with it, relative to
     /// `$PLANISH_OUT`: each is profiled, laid out and measured with the program.
     #[serde(default)]
@@ -98,6 +102,24 @@ pub enum Command {
     Line(String),
     /// Program and arguments.
     Words(Vec<String>),
+}
+
+impl Command {
+    /// Whether nothing would run.
+    fn is_empty(&self) -> bool {
+        match self {
+            Command::Line(line) => line.trim().is_empty(),
+            Command::Words(words) => words.is_empty(),
+        }
+    }
+
+    /// The words that run it.
+    pub(crate) fn words(&self) -> Vec<String> {
+        match self {
+            Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            Command::Words(words) => words.clone(),
+        }
+    }
 }
 
 pub(crate) fn default_optimize() -> String {
@@ -172,8 +194,13 @@ impl Config {
     }
 
     fn check(&self) -> Result<(), String> {
-        if matches!(&self.build.command, Command::Words(words) if words.is_empty()) {
+        if self.build.command.is_empty() {
             return Err("[build] command is empty".into());
+        }
+        if self.build.release.as_ref().is_some_and(Command::is_empty) {
+            return Err("[build] release is empty; leave it out where the project has no release \
+                        build of its own"
+                .into());
         }
         let binary = Path::new(&self.build.binary);
         if binary.is_absolute() || self.build.binary.is_empty() || self.build.binary.contains("..")
@@ -191,18 +218,20 @@ impl Config {
         self.workload.check()?;
         self.evaluate.check()?;
         self.record.check()?;
-        if let (Branches::Emulated, Some(line)) = (self.record.branches, self.workload.indirect()) {
+        if let (Branches::Emulated, Some(line)) =
+            (self.record.branches, self.workload.not_emulatable())
+        {
             return Err(format!(
                 "[record] branches = \"emulated\" is for commands that are {{bin}} with its \
-                 arguments and nothing around them, since only the program itself is emulated; \
+                 arguments, without a server or a directory, since only the program itself is emulated; \
                  {line:?} is not: take \"auto\", \"software\" or \"hardware\""
             ));
         }
         self.optimize.check(&self.build)
     }
 
-    /// Refuses `sources` and `inputs` that are not there: what depends on them could never be made
-    /// anew. `directory` is that of the file, `path` its name for messages.
+    /// Refuses `sources` and `inputs` that are not there, since what depends on them could never be made
+    /// anew, and commands whose program is not there. `directory` is that of the file, `path` its name for messages.
     pub fn check_paths(&self, directory: &Path, path: &Path) -> Result<(), Error> {
         let lists = [
             ("[build] sources", &self.build.sources),
@@ -215,7 +244,20 @@ impl Config {
                 return Err(Error::Config { path: path.to_owned(), problem });
             }
         }
-        Ok(())
+        let (workload, evaluate) = (self.workload.around(), self.evaluate.around());
+        let programs = std::env::var_os("PATH").unwrap_or_default();
+        crate::startable::check(
+            "[workload]",
+            &self.workload.train.all(),
+            &workload,
+            directory,
+            &programs,
+        )
+        .and_then(|()| {
+            let commands = self.evaluate.command.all();
+            crate::startable::check("[evaluate]", &commands, &evaluate, directory, &programs)
+        })
+        .map_err(|problem| Error::Config { path: path.to_owned(), problem })
     }
 
     /// The commented file that `planish init` writes.

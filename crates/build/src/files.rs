@@ -6,6 +6,9 @@ use crate::images::{self, ProjectImage};
 use crate::shared_names;
 use std::path::{Path, PathBuf};
 
+/// The ending of the program of the project's own release build.
+pub const RELEASE: &str = "release";
+
 /// In there: what the relink did with each object.
 pub(crate) const OBJECTS_LOG: &str = "relink.objects";
 
@@ -85,7 +88,7 @@ impl Files {
         }
     }
 
-    /// A program by its ending: `base`, `opt`, `opt2`, `layout`, `pgo`, `bolt`.
+    /// A program by its ending ([`Measured::ending`]).
     pub fn program(&self, ending: &str) -> PathBuf {
         images::program(&self.build, ending)
     }
@@ -147,7 +150,7 @@ impl Files {
 /// A program that a plan measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`.
+    /// Its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`, `release`.
     pub ending: &'static str,
     /// Its file.
     pub path: PathBuf,
@@ -155,6 +158,14 @@ pub struct Measured {
     pub step: &'static str,
     /// True when the rest is worth measuring without it.
     pub optional: bool,
+}
+
+impl Measured {
+    /// Whether it is the project's own release build, which is there to be measured and for nothing
+    /// else.
+    pub fn is_release(&self) -> bool {
+        self.ending == RELEASE
+    }
 }
 
 /// The profile that the last rebuild of [`crate::plan::optimize`] uses.

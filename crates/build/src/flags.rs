@@ -268,6 +268,7 @@ mod tests {
         Build {
             command: Command::Line("make".into()),
             binary: "app".into(),
+            release: None,
             libraries: Vec::new(),
             compiler,
             cc: None,

@@ -44,6 +44,7 @@ pub mod rust;
 pub mod shared_names;
 mod sources;
 mod stages;
+mod startable;
 pub mod state;
 pub mod step;
 mod sys;

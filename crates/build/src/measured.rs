@@ -1,7 +1,7 @@
 //! Which programs does a plan measure, and what of the configuration has no effect here?
 
 use crate::config::{Compiler, Config};
-use crate::files::{Files, Measured};
+use crate::files::{Files, Measured, RELEASE};
 use crate::optimization::Alternative;
 use crate::toolchain::Toolchain;
 
@@ -39,6 +39,9 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
             None => all.push(measured(alternative.word(), step, true)),
             Some(why) => left_out.push(format!("{} is left out: {why}", alternative.word())),
         }
+    }
+    if config.build.release.is_some() {
+        all.push(measured(RELEASE, RELEASE, true));
     }
     (all, left_out)
 }
@@ -78,12 +81,12 @@ fn without_bolt(config: &Config, tools: &Toolchain) -> Option<String> {
 pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
     let (_, mut notes) = programs(config, tools);
     notes.extend(config.optimize.without_effect(&config.build, rust));
-    let uncounted = config.evaluate.indirect().filter(|_| config.record.count_branches);
+    let uncounted = config.evaluate.not_emulatable().filter(|_| config.record.count_branches);
     notes.extend(uncounted.map(|line| {
         format!(
-            "taken branches are counted only of commands that are the program with its arguments and have \
-             nothing around them (a script, an environment, exit codes, set-up), since only the program \
-             itself can be emulated; {line:?} is no such command"
+            "taken branches are counted only of commands that are the program with its arguments, without a \
+             script, a server or a directory around it, since only the program itself can be emulated; \
+             {line:?} is no such command"
         )
     }));
     notes

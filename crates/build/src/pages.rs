@@ -120,6 +120,7 @@ mod tests {
         let build = Build {
             command: Command::Line("make".into()),
             binary: "app".into(),
+            release: None,
             libraries: Vec::new(),
             compiler,
             cc: None,

@@ -3,7 +3,7 @@
 pub use crate::STATE_DIRECTORY;
 use crate::config::Config;
 use crate::files::Round;
-pub use crate::files::{Files, Measured, last, last_profile, last_summary, last_verify};
+pub use crate::files::{Files, Measured, RELEASE, last, last_profile, last_summary, last_verify};
 pub use crate::measured::{notes, programs};
 use crate::optimization::Stage;
 use crate::stages::Stages;
@@ -74,10 +74,11 @@ pub fn optimize(
         steps.extend(stages.observe(Round::COUNTED).into_iter().map(Step::optional));
         steps.extend(stages.bolt(Round::COUNTED));
     }
+    steps.extend(stages.release());
     for (n, command) in evaluation.iter().enumerate() {
         steps.push(stages.compare(&measured, n, command));
-        let wanted = config.record.count_branches && config.evaluate.is_direct(n);
-        let counted = measured.iter().filter(|_| wanted);
+        let wanted = config.record.count_branches && config.evaluate.is_emulatable(n);
+        let counted = measured.iter().filter(|program| wanted && !program.is_release());
         let counting: Vec<Step> =
             counted.map(|program| stages.count(program, n, command)).collect();
         steps.extend(counting);
@@ -122,6 +123,23 @@ mod tests {
         let expected = "build try-1 record-1 record-2 aggregate profile rebuild verify compare-1 \
                         branches-base-1 branches-opt-1 report";
         assert_eq!(names.join(" "), expected);
+        reads_only_what_was_made(&plan, Step::outputs);
+    }
+
+    #[test]
+    fn the_projects_own_release_build_gets_nothing_of_planishs_and_is_measured_alone() {
+        let text = TWO.replace("binary =", "release = 'make own'\nbinary =");
+        let plan = plan(&text);
+        let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
+        let expected = "verify release compare-1 branches-base-1 branches-opt-1 report";
+        assert!(names.join(" ").ends_with(expected), "{names:?}");
+        let step = plan.steps.iter().find(|s| s.name == "release").unwrap();
+        assert!(step.optional);
+        let call = step.call();
+        assert_eq!(call.environment.keys().collect::<Vec<_>>(), ["PLANISH_OUT"]);
+        assert_eq!(step.outputs(), [PathBuf::from(".planish/app.release")]);
+        let compare = plan.steps.iter().find(|s| s.name == "compare-1").unwrap();
+        assert!(compare.command_line().contains(".planish/app.release"), "{compare:?}");
         reads_only_what_was_made(&plan, Step::outputs);
     }
 

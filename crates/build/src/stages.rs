@@ -8,11 +8,13 @@ mod record;
 use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Word};
 use crate::config::{Command, Compiler, Config};
-use crate::files::{Files, Measured, Round, last_profile, last_summary, last_verify, text};
+use crate::files::{
+    Files, Measured, RELEASE, Round, last_profile, last_summary, last_verify, text,
+};
 use crate::request::{
     Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
 };
-use crate::target::{Knowledge, Target, build_step, keeps_objects};
+use crate::target::{Knowledge, Target, build_step, keeps_objects, release_request};
 use crate::toolchain::Toolchain;
 use crate::words::quoted;
 use crate::{Error, Step};
@@ -85,6 +87,13 @@ impl Stages<'_> {
             files: Vec::new(),
             summary: None,
         }
+    }
+
+    /// The project's own release build.
+    pub(crate) fn release(&self) -> Option<Step> {
+        let build = &self.config.build;
+        let request = release_request(build, build.release.as_ref()?, self.directory);
+        Some(Step::new(RELEASE, Request::Build(request)).optional())
     }
 
     /// The user's own tests of a program.
@@ -240,8 +249,9 @@ impl Stages<'_> {
         found.extend(self.found_of_libraries());
         for n in 0..files.evaluations {
             found.push(files.comparison(n));
-            if self.config.record.count_branches && self.config.evaluate.is_direct(n) {
-                found.extend(measured.iter().map(|program| files.branches(program.ending, n)));
+            if self.config.record.count_branches && self.config.evaluate.is_emulatable(n) {
+                let counted = measured.iter().filter(|program| !program.is_release());
+                found.extend(counted.map(|program| files.branches(program.ending, n)));
             }
         }
         Step::new("report", Request::Report(request)).besides(found)

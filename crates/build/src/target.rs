@@ -5,9 +5,11 @@ use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Config};
 use crate::configure;
+use crate::files::RELEASE;
 use crate::files::{OBJECTS_LOG, text};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
+use crate::pages::Pages;
 use crate::request::{BuildCommand, Request};
 use crate::toolchain::Toolchain;
 use crate::{Error, Rust, Step};
@@ -150,10 +152,7 @@ pub fn build_request(
     };
     let out = text(&directory.join(&folder));
     let mut request = BuildCommand {
-        command: match &build.command {
-            Command::Line(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
-            Command::Words(words) => words.clone(),
-        },
+        command: build.command.words(),
         environment: flags::variables(build, options, tools, (phase, extras), &out),
         wrappers: Vec::new(),
         sources: build.sources.iter().map(Input::from).collect(),
@@ -164,10 +163,7 @@ pub fn build_request(
         program: Output::from(target.kept),
         pages: build.pages,
         address_map: extras.address_map,
-        more: crate::images::beside(build, target.kept)
-            .into_iter()
-            .map(|(made, kept)| (folder.join(made), Output::from(&kept)))
-            .collect(),
+        more: beside(build, &folder, target.kept),
     };
     configured(&mut request, directory, target.knowledge == Knowledge::None);
     if let Some(files) = target.layout {
@@ -189,6 +185,33 @@ pub fn build_request(
         request.fresh_directories.push(flags::remarks_of(&text(read)).into());
     }
     Ok(request)
+}
+
+/// What the project's own release build asks for: nothing of planish's but where to write.
+pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path) -> BuildCommand {
+    let folder = Path::new(STATE_DIRECTORY).join("build");
+    let kept = crate::images::program(build, RELEASE);
+    let out = text(&directory.join(&folder));
+    BuildCommand {
+        command: command.words(),
+        environment: [("PLANISH_OUT".to_owned(), out)].into(),
+        wrappers: Vec::new(),
+        sources: build.sources.iter().map(Input::from).collect(),
+        knowledge: None,
+        layout: Vec::new(),
+        made: folder.join(&build.binary),
+        more: beside(build, &folder, &kept),
+        program: Output::from(&kept),
+        pages: Pages::Off,
+        address_map: false,
+        fresh_directories: vec![folder],
+    }
+}
+
+/// The libraries of a build: where it leaves them in `folder`, and where they are kept.
+fn beside(build: &Build, folder: &Path, kept: &Path) -> Vec<(PathBuf, Output)> {
+    let pairs = crate::images::beside(build, kept).into_iter();
+    pairs.map(|(made, kept)| (folder.join(made), Output::from(&kept))).collect()
 }
 
 /// Whether a relink says what it did with each object: rustc's code is compiled by the linker, and

@@ -133,6 +133,7 @@ mod tests {
         let build = |compiler| Build {
             command: Command::Line("make".into()),
             binary: "app".into(),
+            release: None,
             libraries: Vec::new(),
             compiler,
             cc: Some(cc.clone()),

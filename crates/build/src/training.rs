@@ -115,8 +115,8 @@ impl Training {
         };
         let why = match branches {
             Branches::None if auto && !direct => {
-                return Err("the training has something around the program (a script, a server, an \
-                            environment, exit codes, set-up), which the emulator cannot follow, and threads cannot be stopped here; \
+                return Err("a script or a server starts the program, or it runs in another \
+                            directory, where the emulator cannot follow, and threads cannot be stopped here; \
                             `planish doctor` says what is missing"
                     .into());
             }
@@ -133,8 +133,7 @@ impl Training {
             }
             _ if short => ", and the emulator is missing here (planish doctor)".into(),
             _ if auto && !direct => {
-                ", with something around it (a script, a server, an environment, exit codes, set-up), which \
-                 the emulator cannot follow".into()
+                ", started by a script or a server, or in another directory, where the emulator cannot follow".into()
             }
             _ => String::new(),
         };
@@ -362,7 +361,7 @@ mod tests {
         assert_eq!((branches, runs), (Branches::Software, 60));
         assert!(reason.contains("set-up), which the emulator"), "{reason}");
         let missing = decided(&[0.5], Wish { offered: NO_STOPS, ..others }).unwrap_err();
-        assert!(missing.contains("has something around the program"), "{missing}");
+        assert!(missing.contains("a script or a server starts the program"), "{missing}");
     }
 
     #[test]

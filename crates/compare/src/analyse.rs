@@ -124,6 +124,7 @@ pub fn analyse(recorded: &[Recorded], options: &AnalysisOptions) -> Result<Analy
     let corrected = options.correction.apply(&p_values, among);
     warnings.extend(words::below_the_floor(&rows, &corrected, among));
     let indices = suite::indices(&rows, &machines);
+    let accumulated = suite::accumulated(&rows, &benchmarks, &machines);
     let comparisons: Vec<Compared> =
         rows.into_iter().zip(corrected).map(|(row, p)| row.told(p, among)).collect();
     if comparisons.is_empty() {
@@ -141,6 +142,7 @@ pub fn analyse(recorded: &[Recorded], options: &AnalysisOptions) -> Result<Analy
         variants,
         comparisons,
         indices,
+        accumulated,
         stopped: recorded.iter().flat_map(|file| file.stopped.clone()).collect(),
         alignment: Vec::new(),
         interrupted: false,

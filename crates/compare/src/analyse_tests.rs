@@ -205,6 +205,32 @@ fn benchmarks_and_machines_become_rows_with_means_over_them() {
 }
 
 #[test]
+fn a_benchmark_is_told_over_its_parameters_with_its_lowest_and_highest_row() {
+    let mut design = design(12, 3, &["a", "b"], 0);
+    for n in [1, 20] {
+        let mut cell = design.benchmarks[0].clone();
+        cell.name = format!("sort n={n} order=up");
+        cell.parameters = [("n".into(), n.to_string()), ("order".into(), "up".into())].into();
+        design.benchmarks.push(cell);
+    }
+    let first = design.benchmarks[0].name.clone();
+    let one = simulate(design, &[0.0, -0.1], 0.004, NONE);
+    let found = told(one.clone()).accumulated;
+    let names: Vec<_> = found.iter().map(|own| (own.benchmark.as_str(), own.rows)).collect();
+    assert_eq!(names, [(first.as_str(), 1), ("sort", 2)]);
+    let sort = &found[1];
+    assert!(sort.lowest.ratio < sort.mean && sort.mean < sort.highest.ratio, "{sort:?}");
+    assert!((sort.mean - 0.905).abs() < 0.01 && sort.interval.unwrap()[0] < sort.mean, "{sort:?}");
+    assert_ne!(sort.lowest.benchmark, sort.highest.benchmark);
+    // Machines are rows, too.
+    let mut other = one.clone();
+    other.design.machine.name = "other".into();
+    let options = AnalysisOptions { draws: 999, ..AnalysisOptions::default() };
+    let both = analyse(&[one, other], &options).unwrap().measurement.accumulated;
+    assert_eq!(both.iter().map(|own| own.rows).collect::<Vec<_>>(), [2, 4]);
+}
+
+#[test]
 fn a_measurement_that_may_stop_early_claims_no_more_than_its_monitor() {
     let mut claims = 0;
     for seed in 0..60 {

@@ -31,10 +31,11 @@ impl LayoutMode {
     }
 }
 
-/// Section sizes of a program; nothing where it is no ELF file (a script).
+/// Sizes of a program; nothing where it is no ELF file (a script).
 pub fn sizes(binary: &Path) -> Option<Sizes> {
     let sizes = relink::sizes(binary).ok()?;
-    Some(Sizes { text: sizes.text, data: sizes.data, bss: sizes.bss })
+    let file = std::fs::metadata(binary).ok().map(|about| about.len());
+    Some(Sizes { text: sizes.text, data: sizes.data, bss: sizes.bss, file })
 }
 
 /// Where lld's archive of a program's link is looked for.

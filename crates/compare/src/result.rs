@@ -5,6 +5,9 @@
 //! where more is better the ratio is still that of the printed numbers; `better` says which way is
 //! good.
 
+mod means;
+
+pub use means::{Accumulated, Extreme, Index};
 pub use statistics::Verdict;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +45,9 @@ pub struct Measurement {
     /// Means over benchmarks, where there is more than one row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indices: Vec<Index>,
+    /// Each benchmark over its parameters and machines, where one of several has more than one row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accumulated: Vec<Accumulated>,
     /// Variants that were stopped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stopped: Vec<Stopped>,
@@ -139,6 +145,15 @@ pub struct Benchmark {
     pub metrics: Vec<MetricInfo>,
 }
 
+impl Benchmark {
+    /// The name without the parameters.
+    pub fn family(&self) -> &str {
+        let parameters: String =
+            self.parameters.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        self.name.strip_suffix(parameters.as_str()).unwrap_or(&self.name)
+    }
+}
+
 /// A metric in words.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricInfo {
@@ -195,6 +210,18 @@ pub struct Sizes {
     pub data: u64,
     /// Zeroed data.
     pub bss: u64,
+    /// The whole file; unknown in runs of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<u64>,
+}
+
+impl Sizes {
+    /// Names and bytes of a table's columns: `dec` is what size(1) calls the sum.
+    pub fn columns(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let sum = self.text.saturating_add(self.data).saturating_add(self.bss);
+        let sections = [("text", self.text), ("data", self.data), ("bss", self.bss), ("dec", sum)];
+        sections.into_iter().chain(self.file.map(|bytes| ("file", bytes)))
+    }
 }
 
 /// A variant that failed; the others went on.
@@ -353,32 +380,6 @@ pub struct OtherMetric {
     pub base_median: f64,
     /// Median of the variant.
     pub variant_median: f64,
-}
-
-/// A mean over rows.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Index {
-    /// The variant.
-    pub variant: String,
-    /// The machine; absent when over all machines.
-    pub machine: Option<String>,
-    /// Rows.
-    pub rows: usize,
-    /// Geometric mean of the effects, with the interval for just these benchmarks.
-    pub mean: f64,
-    /// That interval.
-    pub interval: Option<[f64; 2]>,
-    /// The interval when the benchmarks are taken as a sample of many.
-    pub sample_interval: Option<[f64; 2]>,
-    /// Lowest and highest row.
-    pub range: [f64; 2],
-    /// Random-effects mean (DerSimonian and Laird) and the interval in which another such row
-    /// would lie.
-    pub random_effects: Option<f64>,
-    /// That prediction interval.
-    pub prediction: Option<[f64; 2]>,
-    /// p-value of "as many rows up as down" (binomial).
-    pub signs_p: f64,
 }
 
 /// One comparison when all functions are aligned (the probe of 0day's kernel robot).

@@ -53,11 +53,13 @@ impl Finished<'_> {
         let mut measurements = Vec::new();
         let mut branches = Vec::new();
         let mut last_step = Vec::new();
+        let mut beside_release = Vec::new();
         for (n, command) in self.project.config.evaluate.command.all().iter().enumerate() {
             let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
             // While it was written the file had another name.
             measurement.raw = vec![files.runs(n).display().to_string()];
             last_step.extend(self.added_by_layout(&files, n)?);
+            beside_release.extend(self.beside_release(&files, n, &measured)?);
             measurements.push(measurement);
             branches.extend(self.branches(&files, n, command, &others));
         }
@@ -105,6 +107,7 @@ impl Finished<'_> {
             images,
             measurements,
             last_step,
+            beside_release,
             branches,
             stages: self.stages()?,
         })
@@ -120,7 +123,7 @@ impl Finished<'_> {
     ) -> Option<Branches> {
         // What lies there of another command was counted before planish.toml changed.
         let config = &self.project.config;
-        if !config.evaluate.is_direct(n) || !config.record.count_branches {
+        if !config.evaluate.is_emulatable(n) || !config.record.count_branches {
             return None;
         }
         // The steps are optional: without an emulator there are no counts.
@@ -189,20 +192,51 @@ impl Finished<'_> {
         if !self.project.config.optimize.lays_out() {
             return Ok(None);
         }
+        let profiled =
+            if self.project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
+        self.pair(files, n, profiled, "layout")
+    }
+
+    /// The result beside the project's own release build, from the runs of evaluation command `n`.
+    fn beside_release(
+        &self,
+        files: &Files,
+        n: usize,
+        measured: &[Measured],
+    ) -> Result<Option<Compared>, Error> {
+        if self.project.config.build.release.is_none() {
+            return Ok(None);
+        }
+        // The steps lead from one program to the next, and none of theirs is optional.
+        let Some(result) = measured.iter().rfind(|program| !program.optional) else {
+            return Ok(None);
+        };
+        self.pair(files, n, plan::RELEASE, result.ending)
+    }
+
+    /// Two programs of the runs of evaluation command `n`; none where one was not measured.
+    fn pair(
+        &self,
+        files: &Files,
+        n: usize,
+        base: &str,
+        variant: &str,
+    ) -> Result<Option<Compared>, Error> {
         let path = self.project.directory.join(files.runs(n));
         let runs =
             compare::runs::read(&path, BufReader::new(given::open(&path).map_err(unread(&path))?))?;
         let name = |ending| {
             files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
-        let profiled =
-            if self.project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
-        let Some(pair) = runs.pair(&name(profiled), &name("layout")) else { return Ok(None) };
-        // Corrected as the other claims of the run are: every program beside the baseline, and this
-        // pair, on every command.
+        let Some(pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
+        // Corrected as the other claims of the run are: every program beside the baseline, and these
+        // pairs, on every command.
         let programs = runs.design.variants.len();
+        let config = &self.project.config;
+        let pairs =
+            usize::from(config.optimize.lays_out()) + usize::from(config.build.release.is_some());
         let options = compare::AnalysisOptions {
-            among: programs * files.evaluations,
+            among: (programs.saturating_sub(1) + pairs) * files.evaluations,
             ..compare::AnalysisOptions::default()
         };
         let told = compare::analyse(&[pair], &options)?;

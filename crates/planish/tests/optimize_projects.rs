@@ -128,8 +128,21 @@ fn a_makefile_needs_no_planish_toml() {
         .planish(&[&["optimize", "--dry-run", "--train", "{bin} t"], &arguments[..]].concat());
     assert!(text(&dry.stdout).contains("make -C"), "{}", text(&dry.stderr));
     assert!(!project.at(".planish").exists(), "a dry run leaves nothing behind");
-    let (_, report) = project.optimize(&arguments);
+    let (done, report) = project.optimize(&arguments);
     has_gained(&report);
+    // The makefile's own flags and compiler, and nothing of planish's.
+    let own = &report["beside_release"][0];
+    assert_eq!(
+        (own["base"].as_str(), own["variant"].as_str()),
+        (Some("app.release"), Some("app.layout"))
+    );
+    let said = text(&done.stdout);
+    assert!(said.contains("beside the project's own release build"), "{said}");
+    let sections = std::fs::read(project.at(".planish/app.release")).unwrap();
+    assert!(
+        !sections.windows(15).any(|bytes| bytes == b".llvm_bb_addr_m"),
+        "built with planish's flags"
+    );
     assert!(!project.at("app").exists() && !project.at("planish.toml").exists());
     // The same again repeats nothing.
     let (again, _) = project.optimize(&arguments);

@@ -153,6 +153,46 @@ fn short_training_is_emulated_and_what_it_prints_floods_neither_terminal_nor_dis
 }
 
 #[test]
+fn exit_codes_and_what_stands_around_a_program_stand_around_its_emulation() {
+    if !can_build() || !can_emulate() || cpu_records_branches() {
+        return;
+    }
+    // The set-up leaves a file, which every run must find and takes away.
+    let around = "exit_codes = [3]\nset_up = 'echo prepared && touch made'\ntear_down = 'rm made'\n\
+                  environment = { HERE = '1' }\n";
+    let project = Project::new(&format!(
+        "[workload]\ntrain = '{{bin}} train 20000 1 3'\n{around}[evaluate]\n\
+         command = '{{bin}} eval 20000 1 3'\nrounds = 6\n{around}"
+    ));
+    let done = project.planish(&["optimize"]);
+    let said = text(&done.stderr);
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{said}");
+    assert!(said.contains("less than 5 s: emulated"), "{said}");
+    let report = project.json(".planish/report.json");
+    let taken = |program: &str| report["branches"][0][program].as_u64().unwrap();
+    assert!(taken("opt") > 0 && taken("base") > taken("opt"), "{}", report["branches"]);
+    assert_eq!(report["profile"]["training"]["stable"], true, "{}", report["profile"]);
+    assert!(!project.at("made").exists());
+    // The recorder's own failure is not the program's good end.
+    let wrong = project.planish(&[
+        "record",
+        "--branches=emulated",
+        "--exit-code=2",
+        "-o",
+        "x.data",
+        "--",
+        "./no-such-program",
+    ]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong.stderr));
+    for (code, end) in [("3", 0), ("4", 1)] {
+        let words = ["record", "--branches=emulated", "-c", "1000", "-o", "x.data", "--exit-code"];
+        let program = [code, "--", ".planish/app.base", "train", "20000", "1", "3"];
+        let ran = project.planish(&[&words[..], &program].concat());
+        assert_eq!(ran.status.code(), Some(end), "{}", text(&ran.stderr));
+    }
+}
+
+#[test]
 fn long_training_is_stopped_and_repeated_to_the_time_asked_for() {
     let project = Project::new(
         "[workload]\ntrain = ['{bin} train 20000 0 0', '{bin} t 10000 0 0']\n[evaluate]\ncommand = '{bin} eval 2000 5 0'\n\

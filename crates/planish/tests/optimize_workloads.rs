@@ -168,7 +168,7 @@ fn scripts_and_runners_start_the_program_and_each_part_is_told() {
     assert!(markdown.contains("only the program itself can be emulated"), "{markdown}");
     // Where the CPU records branches, nothing is timed or decided.
     if let Ok(decided) = std::fs::read_to_string(project.at(".planish/training.json")) {
-        assert!(decided.contains("which the emulator cannot follow"), "{decided}");
+        assert!(decided.contains("where the emulator cannot follow"), "{decided}");
         assert!(recordings[1]["seconds"].as_f64().unwrap() > 0.0, "{recordings:?}");
     }
 }

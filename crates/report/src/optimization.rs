@@ -42,6 +42,10 @@ pub struct Optimization {
     /// profile alone as base.
     #[serde(default)]
     pub last_step: Vec<Compared>,
+    /// The result beside the project's own release build, in the runs of each measurement; that
+    /// build as base. Empty where it was not made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside_release: Vec<Compared>,
     /// Taken branches of the programs, where they were counted.
     pub branches: Vec<Branches>,
     /// The other programs.
@@ -307,8 +311,16 @@ impl Optimization {
             return format!("{name}: not measured");
         };
         let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
-        let what = conclusion::verdict_words(metric_words(first), compared);
-        format!("{name}, rebuilt with its {how}: {what}")
+        let what = |compared| conclusion::verdict_words(metric_words(first), compared);
+        let baseline = what(compared);
+        match self.beside_release.first() {
+            Some(release) => format!(
+                "{name}, rebuilt with its {how}: beside its own release build {}; beside the \
+                 baseline {baseline}",
+                what(release)
+            ),
+            None => format!("{name}, rebuilt with its {how}: {baseline}"),
+        }
     }
 
     fn markdown_branches(&self, text: &mut String) {

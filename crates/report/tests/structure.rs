@@ -165,6 +165,7 @@ fn a_page_holds_every_picture_of_every_cell() {
     for section in [
         "What to trust",
         "All results",
+        "Benchmarks over their parameters and machines",
         "Geometric means",
         "Sizes",
         "Metrics of the code",
@@ -261,6 +262,13 @@ fn markdown_opens_with_the_verdict_and_has_whole_tables() {
             (true, None) => columns = Some(cells),
             (false, _) => columns = None,
         }
+    }
+    for line in [
+        "| insert | profile | 2 | 0.931 [0.921, 0.941] | 0.927 to 0.935 | insert rows=100000, epyc-vm | insert rows=100000, n1-arm |",
+        "| size in bytes | text | data | bss | dec | file |",
+        "| base | 1,252,340 | 18,432 | 4,096 | 1,274,868 | 1,500,000 |",
+    ] {
+        assert!(told.contains(line), "{line}\n{told}");
     }
     assert!(
         told.contains(

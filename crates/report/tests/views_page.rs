@@ -374,6 +374,7 @@ fn shows_a_run(browser: &Browser) {
         matched: Matched { functions: 10, functions_matched: 9, ..Matched::default() },
         measurements: vec![sample::measurement()],
         last_step: Vec::new(),
+        beside_release: Vec::new(),
         branches: Vec::new(),
         variants: Vec::new(),
         layout: Some(layout),

@@ -59,6 +59,10 @@ pub(super) fn found(directory: &Path) -> Option<Found> {
              LDFLAGS=\"$PLANISH_LDFLAGS\" --disable-dependency-tracking{statically} && make \
              -j\"$(nproc)\""
         ),
+        release: format!(
+            "here=$PWD && cd \"$PLANISH_OUT\" && \"$here\"/configure \
+             --disable-dependency-tracking{statically} && make -j\"$(nproc)\""
+        ),
         optimize: None,
         takes_paths: true,
         notes,

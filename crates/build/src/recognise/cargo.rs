@@ -55,6 +55,9 @@ pub(super) fn found(directory: &Path) -> Found {
              CFLAGS=\"$PLANISH_CFLAGS\" CXXFLAGS=\"$PLANISH_CXXFLAGS\" cargo build --release --bin \
              @PROGRAM@ --target {triple} --target-dir \"$PLANISH_OUT\""
         ),
+        release: format!(
+            "cargo build --release --bin @PROGRAM@ --target {triple} --target-dir \"$PLANISH_OUT\""
+        ),
         optimize: None,
         takes_paths: false,
         notes,

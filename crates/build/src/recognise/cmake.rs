@@ -41,6 +41,10 @@ pub(super) fn found(directory: &Path) -> Found {
                   -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=\"$PLANISH_OUT/planish-bin\" && cmake --build \
                   \"$PLANISH_OUT\" --parallel \"$(nproc)\" --target @PROGRAM@"
             .to_owned(),
+        release: "cmake -S . -B \"$PLANISH_OUT\" -DCMAKE_BUILD_TYPE=Release \
+                  -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=\"$PLANISH_OUT/planish-bin\" && cmake --build \
+                  \"$PLANISH_OUT\" --parallel \"$(nproc)\" --target @PROGRAM@"
+            .to_owned(),
         optimize: Some("-O3"),
         takes_paths: true,
         notes: Vec::new(),

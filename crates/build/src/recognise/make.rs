@@ -20,6 +20,11 @@ const NAMES: [&str; 11] = [
     "NAME",
 ];
 
+/// A makefile builds where it lies, so it gets a copy of the sources for each build, always at the
+/// same place. Objects of an earlier build had other flags.
+const COPIED: &str = "tar -cf - --exclude=./.planish --exclude=./.git --exclude='*.o' . | tar -xf - \
+                      -C \"$PLANISH_OUT\"";
+
 /// What a makefile says.
 pub(super) fn found(directory: &Path, file: &str) -> Found {
     let text = files::text(&directory.join(file)).unwrap_or_default().replace("\\\n", " ");
@@ -65,15 +70,14 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
     }
     Found {
         programs: names.into_iter().map(made).collect(),
-        // A makefile builds where it lies, so it gets a copy of the sources for each build, always
-        // at the same place. The flags go with the compilers: given as CFLAGS they would replace
-        // those that the makefile needs. Objects of an earlier build had other flags.
-        command:
-            "tar -cf - --exclude=./.planish --exclude=./.git --exclude='*.o' . | tar -xf - -C \
-                  \"$PLANISH_OUT\" && f=-Wno-unused-command-line-argument && make -C \
+        // The flags go with the compilers: given as CFLAGS they would replace those that the makefile
+        // needs.
+        command: format!(
+            "{COPIED} && f=-Wno-unused-command-line-argument && make -C \
                   \"$PLANISH_OUT\" -j\"$(nproc)\" CC=\"$PLANISH_CC $PLANISH_CFLAGS \
                   $PLANISH_LDFLAGS $f\" CXX=\"$PLANISH_CXX $PLANISH_CXXFLAGS $PLANISH_LDFLAGS $f\""
-                .to_owned(),
+        ),
+        release: format!("{COPIED} && make -C \"$PLANISH_OUT\" -j\"$(nproc)\""),
         optimize: None,
         takes_paths: true,
         notes,

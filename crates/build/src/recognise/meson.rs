@@ -33,6 +33,9 @@ pub(super) fn found(directory: &Path) -> Found {
                   --buildtype=plain -Db_ndebug=true --default-library=static \"$PLANISH_OUT\" && \
                   ninja -C \"$PLANISH_OUT\""
             .to_owned(),
+        release: "meson setup --buildtype=release --default-library=static \"$PLANISH_OUT\" && \
+                  ninja -C \"$PLANISH_OUT\""
+            .to_owned(),
         optimize: None,
         takes_paths: true,
         notes: Vec::new(),

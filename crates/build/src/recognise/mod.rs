@@ -87,6 +87,8 @@ struct Found {
     programs: Vec<Made>,
     /// The build command; `@PROGRAM@` is where the program's name goes.
     command: String,
+    /// The same for the project's own release build, as its users type it.
+    release: String,
     /// `[build] optimize`, where the project's release builds have another level than -O2.
     optimize: Option<&'static str>,
     /// Whether a program that was not found may be asked for by its path below `$PLANISH_OUT`.
@@ -102,6 +104,8 @@ pub struct Recognised {
     pub kind: Kind,
     /// `[build] command`.
     pub command: String,
+    /// `[build] release`.
+    pub release: Option<String>,
     /// `[build] optimize`, where it is not what is usual.
     pub optimize: Option<&'static str>,
     /// `[build] binary`.
@@ -152,9 +156,11 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
     prefer_named(directory, &mut found.programs);
     let made = choose(kind, &mut found, wish.program, directory)?;
     let names = found.programs.iter().map(|other| other.name.clone());
+    let named = |command: &str| command.replace("@PROGRAM@", &crate::quoted(&made.name));
     Ok(Recognised {
         kind,
-        command: found.command.replace("@PROGRAM@", &crate::quoted(&made.name)),
+        command: named(&found.command),
+        release: Some(named(&found.release)),
         others: names.filter(|name| *name != made.name).collect(),
         optimize: found.optimize,
         binary: made.binary,
@@ -261,12 +267,19 @@ impl Recognised {
         let optimize = self.optimize.map_or_else(String::new, |level| {
             format!("# As in the project's own release builds.\noptimize = {}\n", quoted(level))
         });
+        let release = self.release.as_ref().map_or_else(String::new, |command| {
+            format!(
+                "# The project's own release build: the result is measured beside it, too. Change it to \
+                 what you ship.\nrelease = {}\n",
+                quoted(command)
+            )
+        });
         format!(
             "# How planish builds, records and measures {}: made from the files of {}.\n\
              # `planish init --example` prints every key with its meaning.\n\n\
              [build]\n{notes}{others}\
              # Runs for each variant, in this directory; all of it must go to $PLANISH_OUT.\n\
-             command = {}\nbinary = {}\n{optimize}\n\
+             command = {}\nbinary = {}\n{optimize}{release}\n\
              [workload]\n\
              # What the program is recorded on: a command or a list. {{bin}} is the program.\n\
              {}train = {}\n\

@@ -187,6 +187,30 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn the_release_build_is_the_projects_own() {
+    for (files, own) in [
+        (
+            &[("Cargo.toml", "[package]\nname = 'a'\n"), ("src/main.rs", "")][..],
+            "cargo build --release",
+        ),
+        (&[("CMakeLists.txt", "project(a)\nadd_executable(a a.c)\n")], "CMAKE_BUILD_TYPE=Release"),
+        (&[("meson.build", "project('a', 'c')\nexecutable('a', 'a.c')\n")], "--buildtype=release"),
+        (&[("configure.ac", ""), ("Makefile.am", "bin_PROGRAMS = a\n")], "configure"),
+        (&[("Makefile", "all: a\n")], "make -C"),
+    ] {
+        let found = of(files).unwrap();
+        let release = found.release.clone().unwrap();
+        assert!(release.contains(own), "{release}");
+        let handed =
+            release.replace("PLANISH_OUT", "").replace("planish-bin", "").replace(".planish", "");
+        assert!(!handed.to_lowercase().contains("planish"), "{release}");
+        // Where the program lies is the same.
+        let config = Config::parse(&found.toml(&Work::default()), Path::new("p")).unwrap();
+        assert_eq!(config.build.release, Some(crate::config::Command::Line(release)));
+    }
+}
+
+#[test]
 fn files_that_lie_change_nothing_and_end() {
     for text in [
         "",

@@ -58,6 +58,30 @@ impl ProgramCommand {
         call
     }
 
+    /// The same for a recording under emulation, which cannot follow `planish workload` into the
+    /// program: that stands around the recording then, and exit codes go to the recording itself,
+    /// whose own must not pass for them. `record` adds the recording and its options.
+    fn around(&self, record: impl FnOnce(Call) -> Call) -> Call {
+        let bound = self.bound();
+        let at = bound.iter().position(|word| word == "--");
+        let (Some(at), Some("workload")) = (at, bound.get(1).map(String::as_str)) else {
+            return self.add_to(record(Call::planish(["record"])));
+        };
+        let mut words = self.words.iter().zip(bound);
+        let named = |(word, bound): (&String, String)| naming(word, bound, self.program.as_ref());
+        let planish = words.next().map(named);
+        let is_code = |(_, bound): &(&String, String)| bound.starts_with("--exit-code=");
+        let options: Vec<_> = words.by_ref().take(at - 1).collect();
+        let (codes, options): (Vec<_>, Vec<_>) = options.into_iter().partition(is_code);
+        let mut call = Call::new(crate::Program::Planish).with_all(options.into_iter().map(named));
+        call = call.with("--").with_all(planish).with("record");
+        call = record(call).with_all(codes.into_iter().map(named));
+        call = call.with_all(words.map(named));
+        call.reads.extend(self.program.clone().filter(|_| !self.names_program()));
+        self.libraries.add_to(&mut call);
+        call
+    }
+
     fn names_program(&self) -> bool {
         self.words.iter().any(|word| word.contains(BIN))
     }
@@ -244,11 +268,16 @@ pub struct Repeat {
 
 impl Record {
     pub(super) fn call(&self) -> Call {
-        let call = Call::planish(["record", "-o"])
-            .with(&self.output)
-            .with(format!("--branches={}", self.branches.word()));
-        let call = with_pace(call, "-c", self.pace).with_all(["--whole", "--accept-losses"]);
-        let mut call = with_stops(call, self.stop_by, self.program_output.as_deref());
+        let options = |call: Call| {
+            let call = call.with("-o").with(&self.output);
+            let call = call.with(format!("--branches={}", self.branches.word()));
+            let call = with_pace(call, "-c", self.pace).with_all(["--whole", "--accept-losses"]);
+            with_stops(call, self.stop_by, self.program_output.as_deref())
+        };
+        if self.branches == Branches::Emulated && self.repeat.is_none() {
+            return self.command.around(options);
+        }
+        let mut call = options(Call::planish(["record"]));
         if let Some(Repeat { runs, planish }) = &self.repeat {
             call = call.with("--").with(planish.as_path()).with_all(["train", "repeat"]);
             call = call.with_option("--runs", runs);
@@ -294,12 +323,14 @@ impl CountBranches {
     const PERIOD: u32 = 100_003;
 
     pub(super) fn call(&self) -> Call {
-        let call = Call::planish(["record", "--branches=emulated"])
-            .with_option("-c", Self::PERIOD)
-            .with_json(&self.counts)
-            .with("-o")
-            .with(&self.data);
-        self.command.add_to(call.with_program_output(&self.program_output))
+        self.command.around(|call| {
+            call.with("--branches=emulated")
+                .with_option("-c", Self::PERIOD)
+                .with_json(&self.counts)
+                .with("-o")
+                .with(&self.data)
+                .with_program_output(&self.program_output)
+        })
     }
 }
 
@@ -351,6 +382,40 @@ mod tests {
         let call = Record { command, ..record() }.call();
         assert_eq!(call.environment["LD_LIBRARY_PATH"], "/src/lib");
         assert_eq!(call.inputs(), ["lib/libapp.so", "app"].map(Path::new));
+    }
+
+    #[test]
+    fn what_stands_around_a_command_stands_around_its_emulated_recording() {
+        let words =
+            "{planish} workload --program {bin} --environment=A=1 --exit-code=3 -- {PLANISH_BIN} x";
+        let command = ProgramCommand {
+            words: words.split(' ').map(str::to_owned).collect(),
+            ..record().command
+        };
+        let emulated = Record {
+            branches: Branches::Emulated,
+            pace: None,
+            stop_by: None,
+            repeat: None,
+            command: command.clone(),
+            ..record()
+        };
+        let call = emulated.call();
+        assert_eq!(
+            call.command_line(),
+            "planish workload --program ./app --environment=A=1 -- planish record -o 'a b.data' \
+             --branches=emulated --whole --accept-losses --program-output log --exit-code=3 -- \
+             '{PLANISH_BIN}' x"
+        );
+        assert_eq!(call.inputs(), [Path::new("app")]);
+        assert_eq!(call.outputs(), [Path::new("a b.data")]);
+        // What stops threads follows the program wherever it starts.
+        let software = Record { command, ..record() }.call().command_line();
+        assert!(
+            software.starts_with("planish record -o")
+                && software.ends_with("--exit-code=3 -- '{PLANISH_BIN}' x"),
+            "{software}"
+        );
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl Stages<'_> {
             seconds: record.seconds.unwrap_or(config::Record::SECONDS),
             emulate_below: record.emulate_below.unwrap_or(config::Record::EMULATE_BELOW),
             budget: record.budget.unwrap_or(BUDGET),
-            started_by_others: self.config.workload.indirect().is_some(),
+            started_by_others: self.config.workload.not_emulatable().is_some(),
             program_output: program_output(&name),
             commands: commands.to_vec(),
             weights: self.config.workload.weights.clone(),

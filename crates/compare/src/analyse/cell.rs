@@ -231,6 +231,11 @@ impl Row {
         statistics::many::Effect { estimate: self.metric.sign() * estimate, standard_error: error }
     }
 
+    /// Name of the benchmark, with its parameters.
+    pub(super) fn benchmark(&self) -> &str {
+        &self.compared.benchmark
+    }
+
     /// The row as it is told, judged by its p-value corrected for `among` rows.
     pub(super) fn told(self, corrected: f64, among: usize) -> Compared {
         let mut compared = self.compared;

@@ -1,7 +1,7 @@
 //! Several machines and benchmarks: what is common to the files, and the means over rows.
 
 use super::cell::Row;
-use crate::result::{Benchmark, Index, MeasuredMachine, Variant};
+use crate::result::{Accumulated, Benchmark, Extreme, Index, MeasuredMachine, Variant};
 use crate::runs::Recorded;
 use crate::{Error, Metric};
 use statistics::many;
@@ -102,4 +102,54 @@ fn mean_of<'a>(
         prediction: pooled.and_then(|p| p.prediction).map(ends),
         signs_p: many::one_sidedness(&estimates),
     })
+}
+
+/// Every benchmark over its parameters and machines; nothing where no benchmark of several has more
+/// than one row, since the means say the same then.
+pub(super) fn accumulated(
+    rows: &[Row],
+    benchmarks: &[Benchmark],
+    machines: &[MeasuredMachine],
+) -> Vec<Accumulated> {
+    let family_of = |name: &str| {
+        let benchmark = benchmarks.iter().find(|benchmark| benchmark.name == name);
+        benchmark.map_or("", Benchmark::family)
+    };
+    let mut groups: Vec<((&str, &str), Vec<&Row>)> = Vec::new();
+    for row in rows.iter().filter(|row| row.effect().estimate.is_finite()) {
+        let key = (family_of(row.benchmark()), row.variant.as_str());
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, own)) => own.push(row),
+            None => groups.push((key, vec![row])),
+        }
+    }
+    let first = groups.first().map(|((family, _), _)| *family);
+    let several = groups.iter().any(|((family, _), _)| Some(*family) != first);
+    if !several || groups.iter().all(|(_, own)| own.len() < 2) {
+        return Vec::new();
+    }
+    let extreme = |row: &Row| Extreme {
+        ratio: row.effect().estimate.exp(),
+        benchmark: row.benchmark().to_owned(),
+        machine: machines.get(row.machine).map_or_else(String::new, |machine| machine.name.clone()),
+    };
+    let told = |((family, variant), own): ((&str, &str), Vec<&Row>)| {
+        let effects: Vec<many::Effect> = own.iter().map(|row| row.effect()).collect();
+        let by = |a: &&&Row, b: &&&Row| a.effect().estimate.total_cmp(&b.effect().estimate);
+        let (lowest, highest) = (own.iter().min_by(by)?, own.iter().max_by(by)?);
+        let mean = effects.iter().map(|effect| effect.estimate).sum::<f64>() / effects.len() as f64;
+        let certain: Option<Vec<many::Effect>> =
+            effects.iter().map(|e| e.standard_error.is_finite().then_some(*e)).collect();
+        let index = certain.and_then(|effects| many::index(&effects));
+        Some(Accumulated {
+            benchmark: family.to_owned(),
+            variant: variant.to_owned(),
+            rows: own.len(),
+            mean: mean.exp(),
+            interval: index.map(|index| [index.fixed.0.exp(), index.fixed.1.exp()]),
+            lowest: extreme(lowest),
+            highest: extreme(highest),
+        })
+    };
+    groups.into_iter().filter_map(told).collect()
 }

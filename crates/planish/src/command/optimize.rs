@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// not repeated unless its inputs changed; after Ctrl-C the same command goes on. Everything made
 /// is in .planish/, next to planish.toml. Without a planish.toml, name the build system and the
 /// work: planish optimize --cargo --train '{bin} a' --evaluate '{bin} b'. Exit code: 0 fine, 1 the
-/// rebuilt program is slower, 2 a step failed, 3 a compiler or tool is missing, 130 interrupted.
+/// result is slower than the baseline or the project's own release build, 2 a step failed, 3 a compiler or tool is missing, 130 interrupted.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The configuration
@@ -95,6 +95,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
     let compared = report.measurements.iter().flat_map(|m| &m.comparisons);
     // What is built for comparison alone may be slower.
     let mut compared = compared.filter(|compared| compared.variant == report.result());
-    let slower = compared.any(|row| row.is_slower());
+    let slower = compared.any(|row| row.is_slower())
+        || report.beside_release.iter().any(|row| row.is_slower());
     Ok(if slower { NEGATIVE } else { FINE })
 }

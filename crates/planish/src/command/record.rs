@@ -80,7 +80,12 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     }
     // What is missing cannot be seen in what came.
     let lost = summary.lost_samples > 0 && !asked.takes_losses;
-    Ok(if lost { NEGATIVE } else { code_of(summary.ending) })
+    let good = matches!(summary.ending, Ending::Code(code) if args.exit_code.contains(&code));
+    Ok(match lost {
+        true => NEGATIVE,
+        false if good => FINE,
+        false => code_of(summary.ending),
+    })
 }
 
 /// The exit code by how the program ended: one that was asked to stop did what it was asked.

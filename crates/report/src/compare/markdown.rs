@@ -50,6 +50,7 @@ pub fn markdown(m: &Measurement) -> String {
         out.push('\n');
     }
     indices(&mut out, m);
+    accumulated(&mut out, m);
     sizes(&mut out, m);
     alignment(&mut out, m);
     notes(&mut out, m);
@@ -176,12 +177,44 @@ fn indices(out: &mut String, m: &Measurement) {
     }
 }
 
+/// Each benchmark over its parameters and machines.
+fn accumulated(out: &mut String, m: &Measurement) {
+    if m.accumulated.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "| benchmark, over its parameters and machines | variant | rows | mean [lowest, highest] | 95 % interval \
+         | lowest in | highest in |\n|---|---|---:|---:|---:|---|---|"
+    );
+    for own in &m.accumulated {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            text_of(&own.benchmark),
+            text_of(&own.variant),
+            own.rows,
+            words::accumulated(own),
+            words::interval(own.interval),
+            text_of(&words::place(&own.lowest, m)),
+            text_of(&words::place(&own.highest, m))
+        );
+    }
+    out.push('\n');
+}
+
 fn sizes(out: &mut String, m: &Measurement) {
     let Some(base) = m.variants.iter().find_map(|v| v.sizes) else { return };
-    let _ = writeln!(out, "| size in bytes | text | data | bss |\n|---|---:|---:|---:|");
+    let names: Vec<&str> = base.columns().map(|(name, _)| name).collect();
+    let _ = writeln!(
+        out,
+        "| size in bytes | {} |\n|---|{}",
+        names.join(" | "),
+        "---:|".repeat(names.len())
+    );
     for variant in &m.variants {
         let Some(s) = variant.sizes else { continue };
-        let cell = |bytes: u64, before: u64| match before {
+        let cell = |((_, bytes), (_, before)): ((&str, u64), (&str, u64))| match before {
             before if before == bytes || before == 0 => crate::numbers::count(bytes),
             before => {
                 format!(
@@ -191,14 +224,8 @@ fn sizes(out: &mut String, m: &Measurement) {
                 )
             }
         };
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} |",
-            text_of(&variant.name),
-            cell(s.text, base.text),
-            cell(s.data, base.data),
-            cell(s.bss, base.bss)
-        );
+        let cells: Vec<String> = s.columns().zip(base.columns()).map(cell).collect();
+        let _ = writeln!(out, "| {} | {} |", text_of(&variant.name), cells.join(" | "));
     }
     out.push('\n');
 }

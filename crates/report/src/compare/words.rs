@@ -2,7 +2,7 @@
 
 use crate::style::Colour;
 use ::compare::result::{
-    Averaged, Compared, Direction, Effect, Index, MeasuredMachine, Measurement, MetricInfo,
+    Accumulated, Averaged, Compared, Direction, Effect, Extreme, Index, MeasuredMachine, Measurement, MetricInfo,
     Variant, Verdict,
 };
 
@@ -243,6 +243,20 @@ pub(crate) fn index(i: &Index) -> String {
         );
     }
     text
+}
+
+/// A benchmark over its parameters and machines: the mean, then the lowest and the highest of its
+/// rows.
+pub(crate) fn accumulated(own: &Accumulated) -> String {
+    format!("{} [{}, {}]", ratio(own.mean), ratio(own.lowest.ratio), ratio(own.highest.ratio))
+}
+
+/// Which row that is; the machine only where there are several.
+pub(crate) fn place(extreme: &Extreme, m: &Measurement) -> String {
+    match m.machines.len() {
+        0 | 1 => extreme.benchmark.clone(),
+        _ => format!("{}, {}", extreme.benchmark, extreme.machine),
+    }
 }
 
 /// The result in plain words: the sentence of the only comparison, else how many of each verdict

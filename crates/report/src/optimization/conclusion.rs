@@ -38,6 +38,9 @@ impl Optimization {
                 let words = verdict_words(metric, compared);
                 format!("{result} beside {what}{}: {gained}{words}", of(command))
             };
+            if let Some(own) = self.beside_release.get(n) {
+                lines.push(beside(own, "the project's own release build"));
+            }
             if let Some(whole) = measurement.comparisons.iter().find(|c| c.variant == result) {
                 lines.push(beside(whole, "the baseline"));
             }

@@ -54,9 +54,11 @@ impl Optimization {
     fn head(&self, out: &mut Markup) {
         out.raw("<header><p class=\"brand\">planish optimize</p>");
         out.leaf("h1", &[], &short(&self.headline()));
-        let compared = self.measurements.first().and_then(|first| {
+        let beside_baseline = || {
+            let first = self.measurements.first()?;
             first.comparisons.iter().find(|compared| compared.variant == self.result())
-        });
+        };
+        let compared = self.beside_release.first().or_else(beside_baseline);
         if let Some(compared) = compared {
             out.raw("<p class=\"hero\">");
             let class = match compared.verdict {

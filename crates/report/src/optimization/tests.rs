@@ -74,6 +74,7 @@ fn report() -> Optimization {
         },
         measurements: vec![sample()],
         last_step: vec![],
+        beside_release: vec![],
         branches: vec![Branches {
             command: "app eval".into(),
             base: 2000,
@@ -179,6 +180,33 @@ fn the_terminal_shows_branches_and_notes() {
     let text = report().terminal(Style::default());
     assert!(text.contains("taken branches: 0.550 of the baseline's"), "{text}");
     assert!(text.contains("note: careful"), "{text}");
+}
+
+#[test]
+fn the_projects_own_release_build_comes_first() {
+    let mut report = report();
+    report.beside_release = vec![Compared {
+        verdict: Verdict::Undecided,
+        base: "app.release".into(),
+        effect: 0.985,
+        interval: Some([0.968, 1.002]),
+        ..compared()
+    }];
+    let title = "# app, rebuilt with its profile: beside its own release build undecided in CPU \
+                 time (user + system), 0.985 (95 % interval 0.968 to 1.002); beside the baseline \
+                 CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
+    let text = report.markdown();
+    assert_eq!(text.lines().next(), Some(title));
+    let own = text.find("- app.opt beside the project's own release build: undecided").unwrap();
+    let base = text.find("- app.opt beside the baseline: faster").unwrap();
+    assert!(own < base, "{text}");
+    let page = report.html();
+    let hero = page.find("class=\"hero\"").unwrap();
+    assert!(
+        page[hero..].starts_with("class=\"hero\"><b class=\"grey\">-1.5 %"),
+        "{}",
+        &page[hero..hero + 80]
+    );
 }
 
 #[test]

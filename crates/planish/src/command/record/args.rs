@@ -101,6 +101,9 @@ pub struct Args {
     /// Write the program's output to this file: its first and its last 512 KiB
     #[arg(long, value_name = "FILE")]
     pub program_output: Option<PathBuf>,
+    /// An exit code of the program that is as good as 0; repeat it for more
+    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(i32).range(1..=255))]
+    pub exit_code: Vec<i32>,
     /// When the recording is done, look around in it (`planish report -i`); without a terminal,
     /// print what weighs most
     #[arg(long, conflicts_with_all = ["format", "switch_output"])]

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct ContinuousArgs {
     /// Record windows of time again and again until SIGTERM or Ctrl-C, each counted at once into a
     /// shard per program for `planish fleet`; needs --spool
-    #[arg(long, requires = "spool", conflicts_with_all = ["output", "report", "whole", "program_output",
+    #[arg(long, requires = "spool", conflicts_with_all = ["output", "report", "whole", "program_output", "exit_code",
           "accept_losses", "force"])]
     pub continuous: bool,
     /// With --continuous: the directory that the shards go to, as ID.counts; a collector that was killed

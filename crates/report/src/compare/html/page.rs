@@ -21,7 +21,7 @@ pub fn html(m: &Measurement, evidence: &[Evidence]) -> String {
     if m.comparisons.len() > 1 {
         out.append(matrix::matrix(m));
     }
-    if let Some(table) = tables::indices(m) {
+    for table in [tables::accumulated(m), tables::indices(m)].into_iter().flatten() {
         out.append(table);
     }
     let alone = cells.len() == 1;

@@ -6,7 +6,7 @@ use crate::compare::find::{self, Cell};
 use crate::compare::markup::Markup;
 use crate::compare::words;
 use crate::numbers::count;
-use ::compare::result::{Measurement, Sizes, Variant};
+use ::compare::result::{Measurement, Variant};
 use std::collections::BTreeSet;
 
 /// Opens a table that is moved sideways where it does not fit.
@@ -96,30 +96,21 @@ pub(super) fn sizes(m: &Measurement) -> Option<Markup> {
     let base = m.variants.iter().find_map(|v| v.sizes)?;
     let mut out = Markup::default();
     out.raw("<section><h2>Sizes</h2>");
-    let head = [
-        ("Variant", false),
-        ("text", true),
-        ("Δ", true),
-        ("data", true),
-        ("Δ", true),
-        ("bss", true),
-        ("Δ", true),
-    ];
+    let columns = base.columns().flat_map(|(name, _)| [(name, true), ("Δ", true)]);
+    let head: Vec<(&str, bool)> = std::iter::once(("Variant", false)).chain(columns).collect();
     open(&mut out, "fit", "Sizes in bytes, moves sideways", &head);
-    let columns: [fn(&Sizes) -> u64; 3] = [|s| s.text, |s| s.data, |s| s.bss];
     for variant in &m.variants {
         let Some(s) = variant.sizes else { continue };
         out.raw("<tr>");
         out.leaf("th", &[("scope", &"row")], &variant.name);
-        for column in columns {
-            let (bytes, before) = (column(&s), column(&base));
+        for ((_, bytes), (_, before)) in s.columns().zip(base.columns()) {
             number(&mut out, &count(bytes));
             number(&mut out, &difference(bytes, before));
         }
         out.raw("</tr>");
     }
     close(&mut out);
-    out.raw("<p class=\"small\">Bytes as size(1) counts them.</p></section>");
+    out.raw("<p class=\"small\">Bytes as size(1) counts them: dec is the sum of the three; file is the whole file.</p></section>");
     Some(out)
 }
 
@@ -247,6 +238,39 @@ pub(super) fn alignment(m: &Measurement) -> Option<Markup> {
     }
     close(&mut out);
     out.raw("</section>");
+    Some(out)
+}
+
+/// Each benchmark over its parameters and machines.
+pub(super) fn accumulated(m: &Measurement) -> Option<Markup> {
+    if m.accumulated.is_empty() {
+        return None;
+    }
+    let mut out = Markup::default();
+    out.raw("<section><h2>Benchmarks over their parameters and machines</h2>");
+    let head = [
+        ("Benchmark", false),
+        ("Variant", false),
+        ("Rows", true),
+        ("Mean [lowest, highest]", true),
+        ("95 % interval", true),
+        ("Lowest in", false),
+        ("Highest in", false),
+    ];
+    open(&mut out, "", "Benchmarks over their parameters and machines, moves sideways", &head);
+    for own in &m.accumulated {
+        out.raw("<tr>");
+        out.leaf("th", &[("scope", &"row")], &own.benchmark);
+        out.leaf("td", &[], &own.variant);
+        number(&mut out, &own.rows.to_string());
+        out.leaf("td", &[("class", &"n strong")], &words::accumulated(own));
+        number(&mut out, &words::interval(own.interval));
+        out.leaf("td", &[], &words::place(&own.lowest, m));
+        out.leaf("td", &[], &words::place(&own.highest, m));
+        out.raw("</tr>");
+    }
+    close(&mut out);
+    out.raw("<p class=\"small\">Geometric means of the rows; the interval holds for just these.</p></section>");
     Some(out)
 }
 

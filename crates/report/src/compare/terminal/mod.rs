@@ -65,6 +65,11 @@ fn whole(m: &Measurement, screen: Screen) -> Vec<String> {
     for index in &m.indices {
         lines.extend(screen.wrap(&words::index(index), 2));
     }
+    let accumulated = table::accumulated(m, screen);
+    if !accumulated.is_empty() {
+        lines.push(String::new());
+        lines.extend(accumulated);
+    }
     let sizes = table::sizes(m, screen);
     if !sizes.is_empty() {
         lines.push(String::new());

@@ -1,9 +1,9 @@
 //! Columns on a terminal: aligned when there is room, one record per row when there is not.
 
 use crate::compare::screen::Screen;
-use crate::compare::words;
+use crate::compare::{find, words};
 use crate::style::Colour;
-use ::compare::result::{Measurement, Sizes};
+use ::compare::result::Measurement;
 use std::collections::BTreeSet;
 
 /// A cell: text, where it stands, and its colour.
@@ -92,33 +92,54 @@ fn records(screen: Screen, head: &[&str], rows: &[Vec<Entry>]) -> Vec<String> {
     lines
 }
 
-/// Section sizes of the variants that have them, against the first.
+/// Sizes of the variants that have them, against the first.
 pub(super) fn sizes(m: &Measurement, screen: Screen) -> Vec<String> {
     let base = m.variants.first().and_then(|v| v.sizes);
-    let with_change =
-        |bytes: u64, pick: fn(&Sizes) -> u64, first: bool| match base.map(|b| pick(&b)) {
-            Some(before) if !first && before > 0 && before != bytes => {
-                let share = bytes as f64 / before as f64 - 1.0;
-                format!("{} ({})", crate::numbers::count(bytes), words::change(share))
-            }
-            _ => crate::numbers::count(bytes),
-        };
+    let before = |name: &str| base?.columns().find(|(own, _)| *own == name).map(|(_, n)| n);
+    let with_change = |(name, bytes): (&str, u64), first: bool| match before(name) {
+        Some(before) if !first && before > 0 && before != bytes => {
+            let share = bytes as f64 / before as f64 - 1.0;
+            format!("{} ({})", crate::numbers::count(bytes), words::change(share))
+        }
+        _ => crate::numbers::count(bytes),
+    };
     let mut rows = Vec::new();
+    let mut head = vec!["size in bytes"];
     for (index, variant) in m.variants.iter().enumerate() {
         let Some(s) = variant.sizes else { continue };
-        let cell = |bytes, pick| right(&with_change(bytes, pick, index == 0));
-        rows.push(vec![
-            left(&variant.name),
-            cell(s.text, |s| s.text),
-            cell(s.data, |s| s.data),
-            cell(s.bss, |s| s.bss),
-        ]);
+        if rows.is_empty() {
+            head.extend(s.columns().map(|(name, _)| name));
+        }
+        let cells = s.columns().map(|column| right(&with_change(column, index == 0)));
+        rows.push(std::iter::once(left(&variant.name)).chain(cells).collect::<Vec<_>>());
     }
-    if rows.is_empty() {
-        Vec::new()
-    } else {
-        table(screen, &["size in bytes", "text", "data", "bss"], &rows)
+    if rows.is_empty() { Vec::new() } else { table(screen, &head, &rows) }
+}
+
+/// Each benchmark over its parameters and machines: mean, lowest and highest of its rows.
+pub(super) fn accumulated(m: &Measurement, screen: Screen) -> Vec<String> {
+    let variants = find::others(m);
+    let mut names: Vec<&str> = Vec::new();
+    for own in &m.accumulated {
+        if !names.contains(&own.benchmark.as_str()) {
+            names.push(&own.benchmark);
+        }
     }
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let row = |name: &&str| {
+        let cell = |variant: &&str| {
+            let mut own = m.accumulated.iter();
+            let found = own.find(|own| own.benchmark == *name && own.variant == **variant);
+            right(&found.map_or_else(|| "-".to_owned(), words::accumulated))
+        };
+        std::iter::once(left(name)).chain(variants.iter().map(cell)).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = names.iter().map(row).collect();
+    let head: Vec<&str> =
+        std::iter::once("mean [lowest, highest]").chain(variants.iter().copied()).collect();
+    table(screen, &head, &rows)
 }
 
 /// Deterministic metrics of the instruction stream.
