@@ -359,7 +359,7 @@ mod tests {
         let others = Wish { started_by_others: true, ..USUAL };
         let (branches, runs, reason) = decided(&[0.5], others).unwrap();
         assert_eq!((branches, runs), (Branches::Software, 60));
-        assert!(reason.contains("set-up), which the emulator"), "{reason}");
+        assert!(reason.contains("another directory, where the emulator cannot follow"), "{reason}");
         let missing = decided(&[0.5], Wish { offered: NO_STOPS, ..others }).unwrap_err();
         assert!(missing.contains("a script or a server starts the program"), "{missing}");
     }

@@ -264,7 +264,7 @@ fn markdown_opens_with_the_verdict_and_has_whole_tables() {
         }
     }
     for line in [
-        "| insert | profile | 2 | 0.931 [0.921, 0.941] | 0.927 to 0.935 | insert rows=100000, epyc-vm | insert rows=100000, n1-arm |",
+        "| insert | profile | 2 | 0.931 [0.921, 0.941] | [0.927, 0.935] | insert rows=100000, epyc-vm | insert rows=100000, n1-arm |",
         "| size in bytes | text | data | bss | dec | file |",
         "| base | 1,252,340 | 18,432 | 4,096 | 1,274,868 | 1,500,000 |",
     ] {

@@ -405,7 +405,7 @@ mod tests {
             call.command_line(),
             "planish workload --program ./app --environment=A=1 -- planish record -o 'a b.data' \
              --branches=emulated --whole --accept-losses --program-output log --exit-code=3 -- \
-             '{PLANISH_BIN}' x"
+             {PLANISH_BIN} x"
         );
         assert_eq!(call.inputs(), [Path::new("app")]);
         assert_eq!(call.outputs(), [Path::new("a b.data")]);
@@ -413,7 +413,7 @@ mod tests {
         let software = Record { command, ..record() }.call().command_line();
         assert!(
             software.starts_with("planish record -o")
-                && software.ends_with("--exit-code=3 -- '{PLANISH_BIN}' x"),
+                && software.ends_with("--exit-code=3 -- {PLANISH_BIN} x"),
             "{software}"
         );
     }

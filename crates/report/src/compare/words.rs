@@ -2,8 +2,8 @@
 
 use crate::style::Colour;
 use ::compare::result::{
-    Accumulated, Averaged, Compared, Direction, Effect, Extreme, Index, MeasuredMachine, Measurement, MetricInfo,
-    Variant, Verdict,
+    Accumulated, Averaged, Compared, Direction, Effect, Extreme, Index, MeasuredMachine,
+    Measurement, MetricInfo, Variant, Verdict,
 };
 
 /// Verdicts in the order in which they are told.

@@ -203,7 +203,7 @@ fn the_projects_own_release_build_comes_first() {
     let page = report.html();
     let hero = page.find("class=\"hero\"").unwrap();
     assert!(
-        page[hero..].starts_with("class=\"hero\"><b class=\"grey\">-1.5 %"),
+        page[hero..].starts_with("class=\"hero\"><b class=\"grey\">−1.5\u{a0}%</b>"),
         "{}",
         &page[hero..hero + 80]
     );

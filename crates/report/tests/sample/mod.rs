@@ -214,7 +214,12 @@ fn variant((index, name): (usize, &&str)) -> Variant {
         layouts: 8,
         freedom: if index == 0 { "order of functions, padding".into() } else { String::new() },
         matched_share: (index > 0).then_some(0.972),
-        sizes: Some(Sizes { text: 1_252_340 + 13_000 * index as u64, data: 18_432, bss: 4_096, file: Some(1_500_000) }),
+        sizes: Some(Sizes {
+            text: 1_252_340 + 13_000 * index as u64,
+            data: 18_432,
+            bss: 4_096,
+            file: Some(1_500_000),
+        }),
         code_metrics: BTreeMap::from([(
             BENCHMARKS[0].0.to_owned(),
             code(6.12e8 - 5e7 * index as f64),
