@@ -101,7 +101,7 @@ impl Around<'_> {
         }
         if let Some(code) = self.exit_codes.iter().find(|code| !(1..=255).contains(*code)) {
             return Err(format!(
-                "{table} exit_codes: {code} is none; give those from 1 to 255 that are as good as 0"
+                "{table} exit_codes: a program cannot end with {code}; give codes from 1 to 255 that are as good as 0"
             ));
         }
         let Some(start) = self.start else {

@@ -151,7 +151,7 @@ impl Workload {
         }
         if let Some(bad) = self.weights.iter().find(|weight| !WEIGHTS.contains(weight)) {
             return Err(format!(
-                "[workload] weights: {bad} is none; expected numbers from {} to {}",
+                "[workload] weights: {bad} cannot be a weight; expected numbers from {} to {}",
                 WEIGHTS.start(),
                 WEIGHTS.end()
             ));

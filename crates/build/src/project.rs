@@ -1,7 +1,7 @@
 //! What stands around a planish.toml: its directory, the compilers it asks for, and what they can?
 
 use crate::composed::{Meant, Said};
-use crate::config::Config;
+use crate::config::{self, Build, Config};
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
@@ -82,8 +82,9 @@ impl Project {
         }
         compare::Metric::parse(&config.evaluate.metric)
             .map_err(|error| wrong(format!("[evaluate] {error}")))?;
+        let flags = unused_flags(&config.build);
         Ok(Project {
-            notes: probes.notes(),
+            notes: probes.notes().into_iter().chain(flags).collect(),
             config,
             directory: directory.to_owned(),
             file: file.to_string_lossy().into_owned(),
@@ -141,6 +142,30 @@ struct Probes<'a> {
     asking: Asking,
     directory: &'a Path,
     around: Surroundings,
+}
+
+/// Flags of the environment that no build of planish's takes, unless the build command does.
+fn unused_flags(build: &Build) -> Option<String> {
+    let command = match &build.command {
+        config::Command::Line(line) => line.clone(),
+        config::Command::Words(words) => words.join(" "),
+    };
+    let is_set = |name: &&str| {
+        let value = std::env::var(name).unwrap_or_default();
+        // `${CFLAGS}` and `$CFLAGS` take it; `CFLAGS="$PLANISH_CFLAGS"` replaces it.
+        let taken =
+            command.contains(&format!("${name}")) || command.contains(&format!("${{{name}"));
+        let value = value.trim();
+        !value.is_empty() && !taken && !build.flags.contains(value)
+    };
+    let names: Vec<&str> = ["CFLAGS", "CXXFLAGS", "LDFLAGS"].into_iter().filter(is_set).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} of your environment may not reach the builds: what the project needs of it belongs into \
+             [build] flags",
+            names.join(", ")
+        )
+    })
 }
 
 impl<'a> Probes<'a> {

@@ -77,7 +77,7 @@ fn version() -> &'static str {
     })
 }
 
-/// Makes programs faster by laying out their code after how they really run, and proves what it
+/// Makes programs faster by laying out their code as it is used in practice, and proves what it
 /// gained.
 #[derive(Debug, Parser)]
 #[command(name = "planish", version = version(), about, after_help = AFTER_HELP, max_term_width = 100)]

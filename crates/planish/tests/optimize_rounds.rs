@@ -259,8 +259,8 @@ fn an_interrupted_recording_goes_on_behind_its_last_whole_round() {
 fn weights_that_fit_no_commands_are_refused() {
     for (weights, expected) in [
         ("[1, 2, 3]", "weights has 3 numbers and train 2 commands"),
-        ("[1, 0]", "0 is none; expected numbers from 0.001 to 1000"),
-        ("[1, nan]", "NaN is none"),
+        ("[1, 0]", "0 cannot be a weight; expected numbers from 0.001 to 1000"),
+        ("[1, nan]", "NaN cannot be a weight"),
     ] {
         let project = Project::new(&format!("[workload]\n{BOTH}weights = {weights}\n"));
         let refused = project.planish(&["optimize", "--dry-run"]);

@@ -377,7 +377,7 @@ fn what_cannot_be_recorded_is_one_clear_line() {
     let cases: [(&[&str], &str); 26] = [
         (&["-e", "cylces"], "did you mean cycles?"),
         (&["-e", "{cpu-clock"], "expected a comma or `}`"),
-        (&["-e", "cpu-clock:z"], "'z' is none"),
+        (&["-e", "cpu-clock:z"], "'z' is no modifier"),
         (&["-e", "cpu-clock/perid=3/"], "did you mean period?"),
         (&["-e", "nopmu/x=1/"], "there is no PMU"),
         (&["-C", "9999"], "not online"),

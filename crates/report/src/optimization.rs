@@ -241,6 +241,10 @@ impl Optimization {
         for b in &self.branches {
             for (name, taken) in b.rebuilt() {
                 let of = if b.others.is_empty() { String::new() } else { format!(" of {name}") };
+                let of = match self.branches.len() {
+                    1 => of,
+                    _ => format!("{of} ({})", b.command),
+                };
                 let _ = writeln!(
                     text,
                     "  taken branches{of}: {} of the baseline's ({} of {}; emulated, exact)",
@@ -313,14 +317,18 @@ impl Optimization {
         let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
         let what = |compared| conclusion::verdict_words(metric_words(first), compared);
         let baseline = what(compared);
-        match self.beside_release.first() {
+        let told = match self.beside_release.first() {
             Some(release) => format!(
-                "{name}, rebuilt with its {how}: beside its own release build {}; beside the \
-                 baseline {baseline}",
+                "beside its own release build {}; beside the baseline {baseline}",
                 what(release)
             ),
-            None => format!("{name}, rebuilt with its {how}: {baseline}"),
-        }
+            None => baseline,
+        };
+        let others = match self.measurements.len() {
+            0 | 1 => String::new(),
+            n => format!(" (the first of {n} evaluation commands)"),
+        };
+        format!("{name}, rebuilt with its {how}: {told}{others}")
     }
 
     fn markdown_branches(&self, text: &mut String) {

@@ -7,7 +7,8 @@ use statistics::{Answer, least_layouts, power};
 
 /// What warnings of rows without layouts advise, at their end. It is for programs: of other things
 /// there are no layouts.
-pub const LAYOUTS_ADVICE: &str = " (--layouts 8 finds out)";
+pub const LAYOUTS_ADVICE: &str =
+    " (planish compare --layouts 8 finds out, on builds that keep their objects)";
 
 fn percent(ratio: f64) -> String {
     let change = (ratio - 1.0) * 100.0;

@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Modifiers, Error> {
         }
         let Some(bit) = LETTERS.find(letter) else {
             return Err(wrong(format!(
-                "{letter:?} is none; they are u (user), k (kernel), h (hypervisor), G (guest), H \
+                "{letter:?} is no modifier; they are u (user), k (kernel), h (hypervisor), G (guest), H \
                  (host), I (not idle), p to ppp and P (precise), S (read the group), D (pinned), \
                  e (exclusive), W (weak group)"
             )));

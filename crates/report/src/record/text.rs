@@ -216,7 +216,7 @@ fn tell_look_ahead(lines: &mut Vec<String>, went: &LookAhead, pace: Pace) {
     ));
     if let Some((share, cost)) = went.beyond(pace) {
         lines.push(format!(
-            "warning: with the births of threads and programs, and caches found cold afterwards, \
+            "warning: with new threads and programs, and caches found cold afterwards, \
              that is {:.2} %, more than the budget of {:.3} %: the machine was busy, or the \
              program is many short threads or programs",
             100.0 * cost,

@@ -202,7 +202,7 @@ impl Recorder<'_> {
                 format!("; the program printed last:\n  | {}", last.join("\n  | "))
             });
             bail!(
-                "{}: planish record ended with {status}; training must end well{last}",
+                "{}: planish record ended with {status}; a training command must succeed{last}",
                 self.args.command.get(n).map_or("", String::as_str)
             );
         }
