@@ -24,6 +24,9 @@ pub struct Counts {
     pub sections: Vec<Section>,
     /// The kernels.
     pub kernels: Vec<Kernel>,
+    /// Whether their loads and stores are simulated, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_data: bool,
 }
 
 /// A section of the workload.
@@ -83,9 +86,9 @@ pub const FIGURES: [Figure; 7] = [
 
 impl Default for Counts {
     fn default() -> Counts {
-        let (emulator, sections, kernels) = Default::default();
+        let (emulator, sections, kernels, with_data) = Default::default();
         let schema = "planish-kernel-measure".to_owned();
-        Counts { schema, version: 1, emulator, sections, kernels }
+        Counts { schema, version: 1, emulator, sections, kernels, with_data }
     }
 }
 
@@ -111,6 +114,7 @@ impl Counts {
         let options = MachineMetricsOptions {
             timeout: Some(machine.timeout()),
             to_the_end: true,
+            data: self.with_data,
             ..MachineMetricsOptions::default()
         };
         let measured =
@@ -255,6 +259,9 @@ mod tests {
                 code_lines: 9,
                 code_pages_4k: 3,
                 code_pages_2m: 1,
+                data_accesses: 150,
+                l1d_misses: 12,
+                dtlb_4k_misses: 3,
                 interruptions: 2,
             },
         };
@@ -273,6 +280,7 @@ mod tests {
             emulator: "QEMU".to_owned(),
             sections: vec![Section { number: 1, name: "syscall".to_owned(), held_out: false }],
             kernels: vec![kernel("base", metrics), kernel("new", less)],
+            with_data: false,
         }
     }
 

@@ -32,6 +32,8 @@ pub enum Tb {}
 pub enum Insn {}
 
 pub type TranslateCallback = extern "C" fn(PluginId, *mut Tb);
+/// Virtual CPU, what access it is, its address.
+pub type MemoryCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
 /// Also of single instructions.
 pub type BlockCallback = extern "C" fn(c_uint, *mut c_void);
 pub type VcpuCallback = extern "C" fn(PluginId, c_uint);
@@ -43,12 +45,17 @@ pub type SyscallReturnCallback = extern "C" fn(PluginId, c_uint, i64, i64);
 /// The callback does not touch guest registers.
 pub const NO_REGISTERS: c_int = 0;
 
+/// Loads and stores.
+pub const LOADS_AND_STORES: c_int = 3;
+
 /// The functions of qemu that the plugin uses.
 #[derive(Clone, Copy)]
 pub struct Api {
     pub on_translate: unsafe extern "C" fn(PluginId, TranslateCallback),
     pub on_block: unsafe extern "C" fn(*mut Tb, BlockCallback, c_int, *mut c_void),
     pub on_insn: unsafe extern "C" fn(*mut Insn, BlockCallback, c_int, *mut c_void),
+    pub on_memory: unsafe extern "C" fn(*mut Insn, MemoryCallback, c_int, c_int, *mut c_void),
+    pub access_size_shift: unsafe extern "C" fn(u32) -> c_uint,
     pub on_vcpu_start: unsafe extern "C" fn(PluginId, VcpuCallback),
     pub on_exit: unsafe extern "C" fn(PluginId, AtExitCallback, *mut c_void),
     pub on_syscall: unsafe extern "C" fn(PluginId, SyscallCallback),
@@ -83,6 +90,8 @@ pub fn load() -> Result<Api, &'static CStr> {
         on_translate: function!(c"qemu_plugin_register_vcpu_tb_trans_cb"),
         on_block: function!(c"qemu_plugin_register_vcpu_tb_exec_cb"),
         on_insn: function!(c"qemu_plugin_register_vcpu_insn_exec_cb"),
+        on_memory: function!(c"qemu_plugin_register_vcpu_mem_cb"),
+        access_size_shift: function!(c"qemu_plugin_mem_size_shift"),
         on_vcpu_start: function!(c"qemu_plugin_register_vcpu_init_cb"),
         on_exit: function!(c"qemu_plugin_register_atexit_cb"),
         on_syscall: function!(c"qemu_plugin_register_vcpu_syscall_cb"),

@@ -48,6 +48,24 @@ impl Default for Geometry {
     }
 }
 
+/// The data side of a simulated core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataGeometry {
+    /// First-level data cache.
+    pub l1d: CacheShape,
+    /// Data translation buffer with pages of 4 KiB.
+    pub dtlb_4k: TlbShape,
+}
+
+impl Default for DataGeometry {
+    fn default() -> DataGeometry {
+        DataGeometry {
+            l1d: CacheShape { bytes: 32 << 10, ways: 8, line: 64 },
+            dtlb_4k: TlbShape { entries: 64, ways: 4 },
+        }
+    }
+}
+
 /// Ways beyond this would make the simulation crawl, and no machine has them.
 const MAX_WAYS: u32 = 256;
 /// Sets beyond this are a mistake in the unit.

@@ -13,6 +13,7 @@
 //! of its run has a line of its own (see [`machine`]).
 
 mod core;
+mod data;
 pub mod machine;
 mod result;
 

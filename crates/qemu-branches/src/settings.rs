@@ -1,6 +1,6 @@
 //! What the plugin is asked to do: its arguments, read.
 
-use crate::geometry::Geometry;
+use crate::geometry::{DataGeometry, Geometry};
 use crate::sections;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -39,6 +39,8 @@ pub struct Metrics {
     pub result: PathBuf,
     /// The caches.
     pub geometry: Geometry,
+    /// Caches for data, where that is simulated too.
+    pub data: Option<DataGeometry>,
 }
 
 impl Settings {
@@ -48,7 +50,7 @@ impl Settings {
     /// Where one is unknown or none that fits, in words.
     pub fn parse(arguments: &[&[u8]]) -> Result<Settings, String> {
         let mut settings = Settings { period: 1000, ..Settings::default() };
-        let (mut from, mut to) = (None, None);
+        let (mut from, mut to, mut data) = (None, None, None);
         for argument in arguments {
             let mut parts = argument.splitn(2, |byte| *byte == b'=');
             let (name, value) =
@@ -57,13 +59,15 @@ impl Settings {
                 b"spool" => settings.spool = OsString::from_vec(value.to_vec()).into(),
                 b"metrics" => {
                     let result = OsString::from_vec(value.to_vec()).into();
-                    settings.metrics = Some(Metrics { result, geometry: settings.geometry });
+                    let geometry = settings.geometry;
+                    settings.metrics = Some(Metrics { result, geometry, data: None });
                 }
                 b"l1i" | b"l2" | b"itlb4k" | b"itlb2m" => {
                     settings
                         .geometry
                         .set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
                 }
+                b"data" => data = (value == b"on").then(DataGeometry::default),
                 b"comm" => settings.comm = value.to_vec(),
                 b"count" => settings.count_only = value == b"on",
                 b"traces" => settings.traces = value == b"on",
@@ -100,7 +104,7 @@ impl Settings {
                     "metrics are counted in every section; from=LO,to=HI are for recording".into(),
                 );
             }
-            metrics.geometry = settings.geometry;
+            (metrics.geometry, metrics.data) = (settings.geometry, data);
             return Ok(settings);
         }
         if !settings.spool.is_absolute() {
@@ -131,6 +135,9 @@ mod tests {
         let metrics = Settings::parse(&[b"metrics=/r", b"l1i=16K:4:64"]).unwrap().metrics.unwrap();
         assert_eq!((metrics.result.to_str(), metrics.geometry.l1i.ways), (Some("/r"), 4));
         assert!(Settings::parse(&[b"metrics=/r", b"l1i=17K"]).is_err());
+        let data = |words: &[&[u8]]| Settings::parse(words).unwrap().metrics.unwrap().data;
+        assert_eq!(data(&[b"data=on", b"metrics=/r"]), Some(DataGeometry::default()));
+        assert_eq!(data(&[b"metrics=/r"]), None);
         let sections = Settings::parse(&[b"spool=/a", b"from=1", b"to=99"]).unwrap().sections;
         assert_eq!(sections, Some(1..=99));
         assert!(Settings::parse(&[b"spool=/a", b"from=1", b"to=256"]).is_err());

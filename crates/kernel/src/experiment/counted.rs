@@ -20,13 +20,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The counts that variants are compared by; the first is the usual one.
-pub const FIGURES: [Figure; 5] = [
+pub const FIGURES: [Figure; 7] = [
     ("l1i-misses", |m| m.l1i_misses),
     ("taken-branches", |m| m.taken_branches),
     ("instructions", |m| m.instructions),
     ("itlb-4k-misses", |m| m.itlb_4k_misses),
     ("itlb-2m-misses", |m| m.itlb_2m_misses),
+    ("l1d-misses", |m| m.l1d_misses),
+    ("dtlb-4k-misses", |m| m.dtlb_4k_misses),
 ];
+
+/// Whether a figure is of the data side, which is simulated only where it is asked for.
+pub fn is_of_data(figure: &str) -> bool {
+    matches!(figure, "l1d-misses" | "dtlb-4k-misses")
+}
+
 /// Rounds that the counts of an image stand for: enough to tell files apart among some hundred rows.
 const ROUNDS: u32 = 14;
 /// A section with fewer of the count that decides is too small to compare: one more is a percent.
@@ -45,6 +53,8 @@ pub struct Booting<'b> {
     pub kept: &'b Path,
     /// The emulator and its version.
     pub emulator: String,
+    /// Whether loads and stores are simulated.
+    pub with_data: bool,
 }
 
 impl Booting<'_> {
@@ -65,13 +75,16 @@ impl Booting<'_> {
             hash.update(part);
             hash.update([0]);
         }
+        if self.with_data {
+            hash.update("data");
+        }
         let path = self.kept.join(format!("{}.json", hex::encode(hash.finalize())));
         let there = beside::given::read(&path, beside::given::TEXT).ok();
         let there = there.and_then(|bytes| serde_json::from_slice::<Counts>(&bytes).ok());
         if let Some(there) = there.filter(|there| there.kernels.len() == 1) {
             return Ok(Some(there));
         }
-        let mut counts = Counts::default();
+        let mut counts = Counts { with_data: self.with_data, ..Counts::default() };
         let booted =
             counts.boot(name.to_owned(), image, self.machine, self.initrd, &mut |_, _| ())?;
         if !booted {

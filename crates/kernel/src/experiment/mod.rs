@@ -13,7 +13,7 @@ mod timed;
 mod variant;
 
 pub use builds::{Experiment, Images};
-pub use counted::{Booting, FIGURES, analysed, design, images};
+pub use counted::{Booting, FIGURES, analysed, design, images, is_of_data};
 pub use form::Form;
 pub use timed::{Timing, timed};
 pub use variant::KernelVariant;

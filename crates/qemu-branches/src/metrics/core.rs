@@ -4,6 +4,7 @@ use crate::block::{Block, NO_BLOCK, NOWHERE, Transfer};
 use crate::geometry::Geometry;
 use crate::kernel;
 use crate::lru::{Hint, Lru};
+use crate::metrics::data::{DataCounters, DataSide};
 use std::collections::BTreeSet;
 
 /// What a core counted.
@@ -19,6 +20,7 @@ pub struct Counters {
     pub itlb_4k_misses: u64,
     pub itlb_2m_misses: u64,
     pub interruptions: u64,
+    pub data: DataCounters,
 }
 
 const ZERO: Counters = Counters {
@@ -32,6 +34,7 @@ const ZERO: Counters = Counters {
     itlb_4k_misses: 0,
     itlb_2m_misses: 0,
     interruptions: 0,
+    data: DataCounters { accesses: 0, l1d_misses: 0, dtlb_4k_misses: 0 },
 };
 
 impl Counters {
@@ -48,6 +51,9 @@ impl Counters {
             (&mut self.itlb_4k_misses, other.itlb_4k_misses),
             (&mut self.itlb_2m_misses, other.itlb_2m_misses),
             (&mut self.interruptions, other.interruptions),
+            (&mut self.data.accesses, other.data.accesses),
+            (&mut self.data.l1d_misses, other.data.l1d_misses),
+            (&mut self.data.dtlb_4k_misses, other.data.dtlb_4k_misses),
         ];
         for (sum, part) in parts {
             *sum = sum.wrapping_add(part);
@@ -77,6 +83,8 @@ pub struct Core {
     itlb_2m: Lru,
     /// Every line that was ever fetched.
     pub lines: BTreeSet<u64>,
+    /// Loads and stores, where they are simulated.
+    pub data: DataSide,
 }
 
 const PAGE_BITS: u32 = 12;
@@ -97,6 +105,7 @@ impl Core {
         l2: Lru::absent(),
         itlb_2m: Lru::absent(),
         lines: BTreeSet::new(),
+        data: DataSide::UNUSED,
     };
 
     /// A (new) thread begins to run here. Its caches are as the thread before left them.
@@ -131,6 +140,7 @@ impl Core {
         for cache in [&mut self.l1i, &mut self.l2, &mut self.itlb_4k, &mut self.itlb_2m] {
             cache.empty();
         }
+        self.counters.data = self.data.take();
         (std::mem::take(&mut self.counters), std::mem::take(&mut self.lines))
     }
 
@@ -273,6 +283,7 @@ mod tests {
             itlb_4k_misses: 2,
             itlb_2m_misses: 1,
             interruptions: 0,
+            data: DataCounters::default(),
         };
         assert_eq!(core.counters, expected);
         assert_eq!(core.lines.iter().copied().collect::<Vec<_>>(), [0x40, 0x41, 0x140]);

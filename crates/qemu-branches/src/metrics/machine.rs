@@ -15,7 +15,7 @@
 
 use super::core::{Core, Counters};
 use super::{begin, result};
-use crate::api::{Api, NO_REGISTERS, PluginId, Tb};
+use crate::api::{Api, LOADS_AND_STORES, NO_REGISTERS, PluginId, Tb};
 use crate::block::{Block, Guest};
 use crate::geometry::Geometry;
 use crate::sections::{self, Stretch};
@@ -117,6 +117,10 @@ extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
     // SAFETY: qemu calls this before the virtual CPU runs.
     let (Some(cpu), Some(global)) = (unsafe { cpu(index) }, GLOBAL.get()) else { return };
     start(cpu, &global.settings.geometry);
+    if let Some(geometry) = &global.settings.data {
+        // Its shapes are those of this crate.
+        let _ = cpu.core.data.begin(geometry);
+    }
 }
 
 fn start(cpu: &mut Cpu, geometry: &Geometry) {
@@ -125,7 +129,7 @@ fn start(cpu: &mut Cpu, geometry: &Geometry) {
 }
 
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
-    let Some(Global { api, .. }) = GLOBAL.get() else { return };
+    let Some(Global { api, settings }) = GLOBAL.get() else { return };
     // SAFETY: `tb` is the block being translated; the callback gets the pointer to a description
     // that lives forever.
     unsafe {
@@ -133,6 +137,9 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
             Some(block) => {
                 let block = (&raw const *block).cast_mut().cast::<c_void>();
                 (api.on_block)(tb, before_kernel_block, NO_REGISTERS, block);
+                if settings.data.is_some() {
+                    watch_data(api, tb);
+                }
             }
             None => {
                 (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
@@ -140,6 +147,29 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
             }
         }
     }
+}
+
+/// Shows the core every load and store of a block.
+///
+/// # Safety
+/// `tb` must be the block that qemu called a translation callback with, during that call.
+unsafe fn watch_data(api: &Api, tb: *mut Tb) {
+    // SAFETY: the contract of this function; the numbers are below that of the block's instructions.
+    unsafe {
+        for number in 0..(api.tb_instructions)(tb) {
+            let instruction = (api.tb_instruction)(tb, number);
+            let nothing = std::ptr::null_mut();
+            (api.on_memory)(instruction, accessed, NO_REGISTERS, LOADS_AND_STORES, nothing);
+        }
+    }
+}
+
+extern "C" fn accessed(index: c_uint, access: u32, address: u64, _data: *mut c_void) {
+    // SAFETY: qemu calls this on the virtual CPU's own thread.
+    let (Some(cpu), Some(global)) = (unsafe { cpu(index) }, GLOBAL.get()) else { return };
+    // SAFETY: `access` is what qemu handed over, in the callback that it is of.
+    let shift = unsafe { (global.api.access_size_shift)(access) };
+    cpu.core.data.access(address, 1 << shift.min(6));
 }
 
 extern "C" fn before_program_block(index: c_uint, _block: *mut c_void) {

@@ -37,6 +37,14 @@ pub fn line(
     for (name, value) in numbers {
         text.push_str(&format!(",\"{name}\":{value}"));
     }
+    // Where no data is simulated there is nothing to tell of it.
+    let data = &counters.data;
+    if data.accesses > 0 {
+        text.push_str(&format!(
+            ",\"data_accesses\":{},\"l1d_misses\":{},\"dtlb_4k_misses\":{}",
+            data.accesses, data.l1d_misses, data.dtlb_4k_misses
+        ));
+    }
     let runs: Vec<String> =
         runs(lines).into_iter().map(|(first, count)| format!("[{first},{count}]")).collect();
     text.push_str(&format!(",\"lines\":[{}]}}\n", runs.join(",")));

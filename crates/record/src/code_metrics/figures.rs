@@ -38,9 +38,22 @@ pub struct Counters {
     /// Distinct pages of 2 MiB with executed code.
     #[serde(default)]
     pub code_pages_2m: u64,
+    /// Loads and stores; 0 where no data was simulated, as with the two below.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub data_accesses: u64,
+    /// Misses of the first-level data cache, in lines.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub l1d_misses: u64,
+    /// Misses of the data translation buffer with pages of 4 KiB.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dtlb_4k_misses: u64,
     /// Places where the flow broke off without a branch: signal handlers, interrupts and faults,
     /// entered or left.
     pub interruptions: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Counters {
@@ -56,6 +69,9 @@ impl Counters {
             (&mut self.l2_misses, other.l2_misses),
             (&mut self.itlb_4k_misses, other.itlb_4k_misses),
             (&mut self.itlb_2m_misses, other.itlb_2m_misses),
+            (&mut self.data_accesses, other.data_accesses),
+            (&mut self.l1d_misses, other.l1d_misses),
+            (&mut self.dtlb_4k_misses, other.dtlb_4k_misses),
             (&mut self.interruptions, other.interruptions),
         ];
         for (sum, part) in parts {

@@ -25,6 +25,8 @@ pub struct MachineMetricsOptions {
     pub plugin: Option<PathBuf>,
     /// The machine is killed when it did not end after this much wall time.
     pub timeout: Option<Duration>,
+    /// Loads and stores of the kernel are simulated too, which takes about twice as long.
+    pub data: bool,
     /// The workload must print `planish: end` before the machine ends.
     pub to_the_end: bool,
 }
@@ -78,6 +80,7 @@ pub fn measure(
     beside::fresh(&result).map_err(Error::io(&result, "create"))?;
     let mut settings = vec![("metrics", result.clone().into_os_string())];
     settings.extend(run::shapes(&options.geometry).map(|(name, shape)| (name, shape.into())));
+    settings.extend(options.data.then(|| ("data", "on".into())));
     let limits = Limits { timeout: options.timeout, to_the_end: options.to_the_end };
     let plugin = Some(Plugin { path: options.plugin.as_deref(), settings });
     let machine = Run { argv, plugin, limits };

@@ -65,6 +65,7 @@ fn sections_have_the_counts_that_they_are_written_to_have() {
             code_pages_4k: 2,
             code_pages_2m: 1,
             interruptions: 0,
+            ..Counters::default()
         },
     };
     assert_eq!(found.sections[1], calls);
@@ -99,6 +100,33 @@ fn sections_have_the_counts_that_they_are_written_to_have() {
     let text = serde_json::to_string(&calls).unwrap();
     assert_eq!(serde_json::from_str::<SectionMetrics>(&text).unwrap(), calls);
     assert_eq!(calls.figures()[0].value, 806.0);
+}
+
+#[test]
+fn loads_and_stores_of_the_kernel_are_counted_where_they_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(guest) = machine(dir.path(), &[]) else { return };
+    let plain = measured(&guest, &options()).sections;
+    let with_data = MachineMetricsOptions { data: true, ..options() };
+    let found = measured(&guest, &with_data).sections;
+    // Twice a hundred rounds, each with a call that stores and a return that loads, all in one line of
+    // the stack; the loop of section 101 touches no memory.
+    let data = |section: &SectionMetrics| {
+        (section.data_accesses, section.l1d_misses, section.dtlb_4k_misses)
+    };
+    assert_eq!(found.iter().skip(1).map(data).collect::<Vec<_>>(), [(400, 2, 2), (0, 0, 0)]);
+    // The side of instructions is as it was, and so is a second run.
+    let instructions = |section: &SectionMetrics| Counters {
+        data_accesses: 0,
+        l1d_misses: 0,
+        dtlb_4k_misses: 0,
+        ..section.counters
+    };
+    assert_eq!(
+        found.iter().map(instructions).collect::<Vec<_>>(),
+        plain.iter().map(instructions).collect::<Vec<_>>()
+    );
+    assert_eq!(measured(&guest, &with_data).sections, found);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use anyhow::bail;
 use build::KernelTable;
 use compare::{AnalysisOptions, Settings, gate};
 use kernel::experiment::{
-    Booting, Experiment, Form, Images, KernelVariant, analysed, design, images,
+    Booting, Experiment, Form, Images, KernelVariant, analysed, design, images, is_of_data,
 };
 use kernel::machine::Initrd;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,16 @@ const METRIC: Choice<&str> = Choice(&[
         "Pages of 4 KiB of code that the translation buffer lacked",
     ),
     ("itlb-2m-misses", "itlb-2m-misses", "Pages of 2 MiB of code that it lacked"),
+    (
+        "l1d-misses",
+        "l1d-misses",
+        "Lines of data that the first-level cache lacked; such boots take about twice as long",
+    ),
+    (
+        "dtlb-4k-misses",
+        "dtlb-4k-misses",
+        "Pages of 4 KiB of data that the translation buffer lacked, likewise",
+    ),
 ]);
 
 /// Build variants of a kernel, link each in random orders, and say what the change does, apart from layout luck.
@@ -222,14 +232,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let machine = args.machine.machine();
     let kept = output_dir.join("counts");
     let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
-    let booting = Booting { machine: &machine, initrd: &initrd, kept: &kept, emulator };
+    let metric = args.metric.unwrap_or("l1i-misses");
+    let with_data = is_of_data(metric);
+    let booting = Booting { machine: &machine, initrd: &initrd, kept: &kept, emulator, with_data };
     let Some((built, counts)) = counted(&booting, built, &mut failed, global)? else {
         eprintln!("planish: interrupted; the same command goes on with what is there");
         return Ok(INTERRUPTED);
     };
     let settings = Settings { margin, ..Settings::default() };
     let design = design(&built, &settings)?;
-    let metric = args.metric.unwrap_or("l1i-misses");
     let (analysis, recorded) = analysed(design, &counts, metric, &options)?;
     if let Some(raw) = &args.raw {
         compare::kept::replaceable(raw, &recorded.design)?;
