@@ -5,14 +5,17 @@
 # `planish kernel compare` builds them, links them in orders and judges. Writes measurements/DATE-study-NAME.md. What is there from
 # an earlier run is not repeated.
 # STUDY_ORDERS: random orders of each variant (default: 20, in native time what the study says).
+# STUDY_ROUNDS: rounds of the native time (default: what the study says).
 # STUDY_NATIVE=1: only the native time.
+# STUDY_TREE, STUDY_WORK: another tree, taken as it is, and where builds, runs and the result go in place of target/studies and
+# measurements (for tests).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
 name=${1:-}
 [ -n "$name" ] && [ -e "studies/$name/study.sh" ] || { echo "study: name one of: $(ls studies | xargs)" >&2; exit 2; }
 . scripts/kernel-tree.sh
-kernel_tools study
+[ -n "${STUDY_TREE:-}" ] || kernel_tools study
 title="" series="" metrics=() native="" native_orders=8 native_rounds=5
 project=studies/$name/planish.toml
 [ -n "${PLANISH:-}" ] || scripts/build.sh
@@ -24,11 +27,16 @@ export PLANISH_QEMU_PLUGIN=${PLANISH_QEMU_PLUGIN:-$target/release/libplanish_qem
 [ -z "${STUDY_NATIVE:-}" ] || metrics=()
 orders=${STUDY_ORDERS:-20}
 native_orders=${STUDY_ORDERS:-$native_orders}
+native_rounds=${STUDY_ROUNDS:-$native_rounds}
 
-mkdir -p "$target/kernel-e2e"
-kernel_tree "$series" "$target/kernel-e2e"
-"$planish" -q kernel prepare "$tree" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
-work=$target/studies/$name
+if [ -n "${STUDY_TREE:-}" ]; then
+  tree=$STUDY_TREE
+else
+  mkdir -p "$target/kernel-e2e"
+  kernel_tree "$series" "$target/kernel-e2e"
+  "$planish" -q kernel prepare "$tree" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
+fi
+work=${STUDY_WORK:-$target/studies}/$name
 mkdir -p "$work"
 
 # What comes out may be "slower" (1) or undecided (4); all else ends the study.
@@ -38,7 +46,7 @@ if declare -F make_variants >/dev/null; then
   make_variants
   project=$work/planish.toml
 fi
-out=measurements/$(date +%F)-study-$name.md
+out=${STUDY_WORK:-measurements}/$(date +%F)-study-$name.md
 about() {
   echo "# $title"
   echo

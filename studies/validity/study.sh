@@ -4,9 +4,11 @@
 title="Verdicts on kernels in native time: false alarms, luck, a planted slow-down"
 series=6.12
 native=1
-native_rounds=10
+native_rounds=24
 # Of each kernel; comparisons draw theirs from them.
 native_orders=48
+# Of the kernel with itself; a tenth as many of each planted change.
+comparisons=${STUDY_COMPARISONS:-200}
 sections=pipe_latency,file_copy,tcp_rr,tcp_crr,udp_rr,key_value
 # Turns of an empty loop in tcp_sendmsg, which a round trip calls twice: some 3 % of one.
 plant=110
@@ -36,5 +38,5 @@ run_study() {
   # The slow kernel has the base's flags but for the name, so that nothing else is compiled anew.
   compared --native --orders "$native_orders" --rounds "$native_rounds" --sections "$sections" --raw "$work/cpu-time.jsonl" \
     "${resume[@]}" --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "slow: KCFLAGS=-DPLANISH_PLANT=$plant" >"$work/cpu-time.txt"
-  python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work"
+  python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work" "$comparisons"
 }

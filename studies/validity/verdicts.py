@@ -1,5 +1,7 @@
 """Puts runs of two kernels in many orders together to comparisons whose truth is known, and counts the verdicts.
 
+    verdicts.py PLANISH RUNS DIRECTORY COMPARISONS
+
 Every comparison is a file of runs that `planish compare show` judges, as it judges those of `planish kernel compare`: two
 variants, each as built (an order that plays this part, run twice a round) and in some orders. Orders are drawn without
 being put back, so that no image is in a comparison twice.
@@ -12,7 +14,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-planish, path, work = sys.argv[1:]
+planish, path, work, comparisons = sys.argv[1:]
 lines = [json.loads(line) for line in open(path)]
 head, runs = lines[0], [run for run in lines[1:] if run["round"] > 0]
 design = head["design"]
@@ -85,9 +87,10 @@ def drawn(count):
     return chance.sample(orders, count)
 
 
-count = 8
+# What a study of 48 orders takes; fewer where there are fewer.
+count = min(8, len(orders) // 2 - 1)
 same = []
-for _ in range(200):
+for _ in range(int(comparisons)):
     chosen = drawn(2 * (count + 1))
     same.append([[(0, layout) for layout in half] for half in (chosen[: count + 1], chosen[count + 1 :])])
 called = many(same)
@@ -103,16 +106,19 @@ def wrong(found):
     )
 
 
-table(f"One kernel beside itself, {count} orders each, 200 comparisons", called, wrong)
+table(f"One kernel beside itself, {count} orders each, {len(same)} comparisons", called, wrong)
 
-# As built, the slowest order of ten stands beside the fastest of ten others.
+# As built, the slowest order of ten stands beside the fastest of ten others; all that are left are averaged over.
+planted = (int(comparisons) + 9) // 10
+ten = min(10, len(orders) // 4)
+count = (len(orders) - 2 * ten) // 2
 unlucky = []
 network = benchmarks.index("tcp_rr")
-for _ in range(20):
-    chosen = drawn(2 * count + 20)
-    first = min(chosen[:10], key=lambda layout: mean((0, layout), network))
-    last = max(chosen[10:20], key=lambda layout: mean((0, layout), network))
-    rest = chosen[20:]
+for _ in range(planted):
+    chosen = drawn(2 * (count + ten))
+    first = min(chosen[:ten], key=lambda layout: mean((0, layout), network))
+    last = max(chosen[ten : 2 * ten], key=lambda layout: mean((0, layout), network))
+    rest = chosen[2 * ten :]
     unlucky.append(
         [[(0, layout) for layout in (first, *rest[:count])], [(0, layout) for layout in (last, *rest[count:])]]
     )
@@ -125,11 +131,12 @@ def luck(found):
     return f"tcp_rr: not called slower or faster in {good} of {len(own)} comparisons, called layout luck in {named} (wanted: 95 %)."
 
 
-table(f"One kernel, but as built the slowest of ten orders beside the fastest of ten, {count} orders, 20 comparisons", many(unlucky), luck)
+title = f"One kernel, but as built the slowest of {ten} orders beside the fastest of {ten}, {count} orders each, {planted} comparisons"
+table(title, many(unlucky), luck)
 
-for count in (8, 16, 32, 47):
+for count in sorted({min(count, len(orders) - 1) for count in (8, 16, 32, 47)}):
     slow = []
-    for _ in range(20):
+    for _ in range(planted):
         slow.append([[(0, layout) for layout in drawn(count + 1)], [(1, layout) for layout in drawn(count + 1)]])
     effect = []
     for benchmark in range(len(benchmarks)):
@@ -144,4 +151,4 @@ for count in (8, 16, 32, 47):
             + "."
         )
 
-    table(f"A slow-down planted in the network path, {count} orders each, 20 comparisons", many(slow), power)
+    table(f"A slow-down planted in the network path, {count} orders each, {planted} comparisons", many(slow), power)

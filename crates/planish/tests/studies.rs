@@ -1,0 +1,149 @@
+//! Do the studies run from end to end? On a small tree whose kernel is a program, in few orders and rounds, without counts: the
+//! scripts, variants, orders, runs, profiles, layouts and tables are those of `make study`, the numbers mean nothing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that panics fails")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the real tree has in the places that are edited.
+const SCRIPT: &str = "\
+ENTRY(_start)
+
+SECTIONS
+{
+  .text      :
+  {
+    TEXT_TEXT
+  }
+\t*(.rela.iplt)
+  .tdata\t  : { *(.tdata .tdata.* .gnu.linkonce.td.*) }
+  .tbss\t\t  : { *(.tbss .tbss.* .gnu.linkonce.tb.*) *(.tcommon) }
+  .sdata     : { *(.sdata) }
+}
+";
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+fn tree(root: &Path) {
+    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/studies/tree"), root);
+    for directory in ["scripts", "arch/um/kernel", "arch/um/os-Linux", "arch/x86"] {
+        std::fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for name in ["Kbuild", "Kconfig", "arch/Kconfig", "scripts/Makefile.lib"] {
+        std::fs::write(root.join(name), "").unwrap();
+    }
+    for name in ["Kbuild", "Makefile", "Kconfig", "os-Linux/Makefile"] {
+        std::fs::write(root.join("arch/um").join(name), "# own\n").unwrap();
+    }
+    std::fs::write(root.join("arch/um/kernel/uml.lds.S"), SCRIPT).unwrap();
+}
+
+fn has(tool: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(tool).is_file());
+    if !found {
+        println!("skipped: {tool} is not installed");
+    }
+    found
+}
+
+/// Runs a study; its write-up.
+fn study(name: &str, orders: u32, rounds: u32) -> Option<String> {
+    let needed = ["clang-22", "ld.lld-22", "gcc", "make", "python3", "bash"];
+    if !needed.into_iter().all(has) {
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("tree");
+    tree(&root);
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let work = folder.path().join("work");
+    let done = Command::new("bash")
+        .arg("scripts/study.sh")
+        .arg(name)
+        .current_dir(&project)
+        .env("PLANISH", env!("CARGO_BIN_EXE_planish"))
+        .env("STUDY_TREE", &root)
+        .env("STUDY_WORK", &work)
+        .env("STUDY_NATIVE", "1")
+        .env("STUDY_ORDERS", orders.to_string())
+        .env("STUDY_ROUNDS", rounds.to_string())
+        .env("STUDY_COMPARISONS", "10")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{name}: {said}");
+    let written: Vec<PathBuf> = std::fs::read_dir(&work)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "md"))
+        .collect();
+    assert_eq!(written.len(), 1, "{name}: {written:?}");
+    let text = std::fs::read_to_string(written.first().unwrap()).unwrap();
+    assert!(text.starts_with("# ") && text.contains(&format!("make study NAME={name}")), "{text}");
+    Some(text)
+}
+
+#[test]
+fn align_compares_and_tells_how_far_orders_lie_apart() {
+    let Some(text) = study("align", 3, 6) else { return };
+    for part in [
+        "| align32 |",
+        "training sections",
+        "held-out sections",
+        "spread over orders",
+        "| size in bytes |",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn ipa_compares_a_dozen_variants_of_gcc() {
+    let Some(text) = study("ipa", 2, 6) else { return };
+    for variant in ["no-ipa-pta", "no-ipa-vrp", "eleven", "live-patching"] {
+        assert!(text.contains(&format!("| {variant} |")), "{variant}: {text}");
+    }
+}
+
+#[test]
+fn profile_records_rebuilds_and_lays_out() {
+    let Some(text) = study("profile", 2, 6) else { return };
+    for variant in ["| autofdo |", "| layout |"] {
+        assert!(text.contains(variant), "{variant}: {text}");
+    }
+}
+
+#[test]
+fn validity_counts_verdicts_whose_truth_is_known() {
+    let Some(text) = study("validity", 12, 6) else { return };
+    for part in [
+        "10 comparisons",
+        "Called different: ",
+        "called layout luck in",
+        "Medians over all orders, slow to base:",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // The planted loop is there: the small kernel's section is short, so that it shows by far.
+    let median: f64 = text
+        .split_once("tcp_rr ")
+        .map(|(_, rest)| rest)
+        .and_then(|_| {
+            text.split("slow to base: ").nth(1)?.split("tcp_rr ").nth(1)?.get(..5)?.parse().ok()
+        })
+        .unwrap();
+    assert!(median > 1.05, "{median}: {text}");
+}
