@@ -30,9 +30,10 @@ orders = [layout for variant, layout in by_image if variant == 0 and layout > 0]
 
 def compared(number, images):
     """Verdicts by benchmark; `images` are those of both variants, (variant, order) each, as built first."""
-    sequence = 0
     own = {**design, "rounds": rounds, "variants": []}
     text = []
+    # In the order in which they ran: by it drifts of the machine are told from differences.
+    played = []
     for variant, chosen in enumerate(images):
         of = [design["variants"][one] for one, _ in chosen]
         own["variants"].append(
@@ -48,9 +49,10 @@ def compared(number, images):
                 copy = int(run["round"] > rounds)
                 if copy and place:
                     continue
-                sequence += 1
-                changed = {"variant": variant, "layout": place, "copy": copy, "sequence": sequence}
-                text.append(json.dumps({**run, **changed, "round": run["round"] - rounds * copy}))
+                changed = {"variant": variant, "layout": place, "copy": copy}
+                played.append({**run, **changed, "round": run["round"] - rounds * copy})
+    played.sort(key=lambda run: run["sequence"])
+    text.extend(json.dumps({**run, "sequence": place}) for place, run in enumerate(played, 1))
     file = f"{work}/comparison-{number}.jsonl"
     with open(file, "w") as out:
         out.write("\n".join([json.dumps({**head, "design": own}), *text]) + "\n")

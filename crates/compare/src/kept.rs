@@ -97,6 +97,12 @@ pub fn resumed(path: &Path, design: &Design) -> Result<Recorded, Error> {
     there.rounds = design.rounds;
     there.machine = design.machine.clone();
     there.looked.clone_from(&design.looked);
+    // Earlier versions did not note how large the files are.
+    for (old, new) in there.variants.iter_mut().zip(&design.variants) {
+        if let (Some(old), Some(new)) = (&mut old.sizes, new.sizes) {
+            old.file = old.file.or(new.file);
+        }
+    }
     if there != *design {
         return Err(Error::problem(
             path,

@@ -5,6 +5,7 @@ use crate::Error;
 use crate::machine::{BootMachine, Initrd, is_interrupted};
 use object::{Object, ObjectSection, SectionKind};
 use record::code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
+use record::code_metrics::{DataGeometry, Geometry};
 use record::machine::{Execution, Watcher};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,9 +25,12 @@ pub struct Counts {
     pub sections: Vec<Section>,
     /// The kernels.
     pub kernels: Vec<Kernel>,
-    /// Whether their loads and stores are simulated, too.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub with_data: bool,
+    /// The caches that they are counted with.
+    #[serde(skip)]
+    pub code: Geometry,
+    /// Those for loads and stores, where these are simulated, too.
+    #[serde(skip)]
+    pub data: Option<DataGeometry>,
 }
 
 /// A section of the workload.
@@ -86,9 +90,9 @@ pub const FIGURES: [Figure; 7] = [
 
 impl Default for Counts {
     fn default() -> Counts {
-        let (emulator, sections, kernels, with_data) = Default::default();
+        let (emulator, sections, kernels, code, data) = Default::default();
         let schema = "planish-kernel-measure".to_owned();
-        Counts { schema, version: 1, emulator, sections, kernels, with_data }
+        Counts { schema, version: 1, emulator, sections, kernels, code, data }
     }
 }
 
@@ -114,7 +118,8 @@ impl Counts {
         let options = MachineMetricsOptions {
             timeout: Some(machine.timeout()),
             to_the_end: true,
-            data: self.with_data,
+            geometry: self.code,
+            data: self.data,
             ..MachineMetricsOptions::default()
         };
         let measured =
@@ -280,7 +285,7 @@ mod tests {
             emulator: "QEMU".to_owned(),
             sections: vec![Section { number: 1, name: "syscall".to_owned(), held_out: false }],
             kernels: vec![kernel("base", metrics), kernel("new", less)],
-            with_data: false,
+            ..Counts::default()
         }
     }
 

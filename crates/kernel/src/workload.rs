@@ -124,14 +124,58 @@ impl Commands {
     }
 }
 
+/// Values of a parameter by its name, in the order in which they are tried.
+pub type Parameter = (String, Vec<String>);
+
+/// Every command with every combination of the parameters that its words name as `{NAME}`: the name
+/// of each says which (`groups g=2 l=100`), as those of benchmarks of programs do.
+///
+/// # Errors
+/// Where no command names a parameter.
+pub fn over(
+    commands: [Vec<GuestCommand>; 2],
+    parameters: &[Parameter],
+) -> Result<[Vec<GuestCommand>; 2], Error> {
+    let mark = |name: &str| format!("{{{name}}}");
+    for (name, _) in parameters {
+        let named = |command: &GuestCommand| command.words.iter().any(|w| w.contains(&mark(name)));
+        if !commands.iter().flatten().any(named) {
+            let mark = mark(name);
+            return Err(Error::Wanted(format!("no command names the parameter {name}, as {mark}")));
+        }
+    }
+    // As benchmarks of programs have them: by name.
+    let mut sorted: Vec<&Parameter> = parameters.iter().collect();
+    sorted.sort();
+    let expanded = |command: GuestCommand| {
+        let mut all = vec![command];
+        for (name, values) in &sorted {
+            let with = |command: GuestCommand| -> Vec<GuestCommand> {
+                if !command.words.iter().any(|word| word.contains(&mark(name))) {
+                    return vec![command];
+                }
+                let one = |value: &String| GuestCommand {
+                    name: format!("{} {name}={value}", command.name),
+                    words: command.words.iter().map(|w| w.replace(&mark(name), value)).collect(),
+                };
+                values.iter().map(one).collect()
+            };
+            // More than can be named are refused by the caller; so many are not made.
+            all = all.into_iter().flat_map(with).take(MOST_COMMANDS + 1).collect();
+        }
+        all
+    };
+    Ok(commands.map(|kind| kind.into_iter().flat_map(expanded).collect()))
+}
+
 impl GuestCommand {
     fn line(&self, number: usize) -> Result<String, Error> {
         const MOST_LINE: usize = 4000;
         const MOST_WORDS: usize = 128;
         let wrong = |what: &str| Err(Error::Wanted(format!("command {}: {what}", self.name)));
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+=".contains(c);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-+= ".contains(c);
         if self.name.is_empty() || !self.name.chars().all(plain) {
-            return wrong("a name has letters, digits and . _ - + = alone");
+            return wrong("a name has letters, digits, blanks and . _ - + = alone");
         }
         if self.words.is_empty() || self.words.len() > MOST_WORDS {
             return wrong("it has no words, or more than 128");

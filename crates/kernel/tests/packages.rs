@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
 use kernel::packages::files;
-use kernel::workload::{Commands, GuestCommand, build_with};
+use kernel::workload::{Commands, GuestCommand, build_with, over};
 
 fn command(name: &str, words: &[&str]) -> GuestCommand {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -80,7 +80,7 @@ fn what_is_no_package_or_no_command_is_refused_by_name() {
         (&["hello"], vec![], "belong together"),
         (&[], vec![fine()], "belong together"),
         (&["hello"], vec![fine(), fine()], "two commands are called a"),
-        (&["hello"], vec![command("a b", &["hello"])], "letters, digits"),
+        (&["hello"], vec![command("a:b", &["hello"])], "letters, digits"),
         (&["hello"], vec![command("a", &[])], "no words"),
         (&["hello"], vec![command("a", &["hello", "a\tb"])], "a tab"),
         (
@@ -97,4 +97,36 @@ fn what_is_no_package_or_no_command_is_refused_by_name() {
         assert!(error.contains(why), "{packages:?}: {error}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is written");
+}
+
+#[test]
+fn every_combination_of_parameters_is_a_command_of_its_own() {
+    let grid = |name: &str, values: &[&str]| {
+        (name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+    };
+    let train =
+        vec![command("groups", &["hackbench", "-g", "{g}", "-l{l}"]), command("plain", &["true"])];
+    let held = vec![command("threads", &["hackbench", "-T", "-g", "{g}"])];
+    let parameters = [grid("l", &["5", "10"]), grid("g", &["1", "2"])];
+    let [train, held] = over([train, held], &parameters).unwrap();
+    let told = |all: &[GuestCommand]| -> Vec<String> {
+        all.iter().map(|one| format!("{}: {}", one.name, one.words.join(" "))).collect()
+    };
+    assert_eq!(
+        told(&train),
+        [
+            "groups g=1 l=5: hackbench -g 1 -l5",
+            "groups g=1 l=10: hackbench -g 1 -l10",
+            "groups g=2 l=5: hackbench -g 2 -l5",
+            "groups g=2 l=10: hackbench -g 2 -l10",
+            "plain: true",
+        ]
+    );
+    assert_eq!(told(&held), ["threads g=1: hackbench -T -g 1", "threads g=2: hackbench -T -g 2"]);
+    let nobody = over([vec![command("a", &["b"])], Vec::new()], &[grid("x", &["1"])]).unwrap_err();
+    assert!(nobody.to_string().contains("{x}"), "{nobody}");
+    // A grid that is too large is refused, and not made first.
+    let wide = grid("x", &["1"; 100]);
+    let [many, _] = over([vec![command("a", &["{x}{x}"])], Vec::new()], &[wide]).unwrap();
+    assert!(many.len() < 100);
 }

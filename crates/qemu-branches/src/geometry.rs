@@ -57,6 +57,22 @@ pub struct DataGeometry {
     pub dtlb_4k: TlbShape,
 }
 
+impl DataGeometry {
+    /// Sets one part by its name: `l1d` or `dtlb4k`.
+    ///
+    /// # Errors
+    /// Where there is no such part, or its shape cannot be simulated.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let named = |error| format!("{name}={value}: {error}");
+        match name {
+            "l1d" => self.l1d = value.parse().map_err(named)?,
+            "dtlb4k" => self.dtlb_4k = value.parse().map_err(named)?,
+            _ => return Err(format!("{name}: no such part; there are l1d and dtlb4k")),
+        }
+        Ok(())
+    }
+}
+
 impl Default for DataGeometry {
     fn default() -> DataGeometry {
         DataGeometry {

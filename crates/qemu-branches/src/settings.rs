@@ -67,7 +67,10 @@ impl Settings {
                         .geometry
                         .set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
                 }
-                b"data" => data = (value == b"on").then(DataGeometry::default),
+                b"l1d" | b"dtlb4k" => {
+                    data.get_or_insert_with(DataGeometry::default)
+                        .set(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value))?;
+                }
                 b"comm" => settings.comm = value.to_vec(),
                 b"count" => settings.count_only = value == b"on",
                 b"traces" => settings.traces = value == b"on",
@@ -136,7 +139,9 @@ mod tests {
         assert_eq!((metrics.result.to_str(), metrics.geometry.l1i.ways), (Some("/r"), 4));
         assert!(Settings::parse(&[b"metrics=/r", b"l1i=17K"]).is_err());
         let data = |words: &[&[u8]]| Settings::parse(words).unwrap().metrics.unwrap().data;
-        assert_eq!(data(&[b"data=on", b"metrics=/r"]), Some(DataGeometry::default()));
+        assert_eq!(data(&[b"l1d=32K:8", b"metrics=/r"]), Some(DataGeometry::default()));
+        assert_eq!(data(&[b"metrics=/r", b"dtlb4k=16"]).unwrap().dtlb_4k.ways, 16);
+        assert!(Settings::parse(&[b"metrics=/r", b"l1d=33K"]).is_err());
         assert_eq!(data(&[b"metrics=/r"]), None);
         let sections = Settings::parse(&[b"spool=/a", b"from=1", b"to=99"]).unwrap().sections;
         assert_eq!(sections, Some(1..=99));

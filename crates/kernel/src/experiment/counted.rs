@@ -5,6 +5,7 @@
 //! tell images apart that differ. What is left to chance are the orders.
 
 use super::builds::Images;
+use super::caches::Caches;
 use super::variant::KernelVariant;
 use crate::Error;
 use crate::cost::{Counts, Figure, Kernel, Section};
@@ -53,6 +54,8 @@ pub struct Booting<'b> {
     pub kept: &'b Path,
     /// The emulator and its version.
     pub emulator: String,
+    /// The simulated caches.
+    pub caches: &'b Caches,
     /// Whether loads and stores are simulated.
     pub with_data: bool,
 }
@@ -78,13 +81,18 @@ impl Booting<'_> {
         if self.with_data {
             hash.update("data");
         }
+        hash.update(self.caches.words());
         let path = self.kept.join(format!("{}.json", hex::encode(hash.finalize())));
         let there = beside::given::read(&path, beside::given::TEXT).ok();
         let there = there.and_then(|bytes| serde_json::from_slice::<Counts>(&bytes).ok());
         if let Some(there) = there.filter(|there| there.kernels.len() == 1) {
             return Ok(Some(there));
         }
-        let mut counts = Counts { with_data: self.with_data, ..Counts::default() };
+        let mut counts = Counts {
+            code: self.caches.code,
+            data: self.with_data.then_some(self.caches.data),
+            ..Counts::default()
+        };
         let booted =
             counts.boot(name.to_owned(), image, self.machine, self.initrd, &mut |_, _| ())?;
         if !booted {
@@ -123,16 +131,15 @@ pub fn design(variants: &[(KernelVariant, Images)], settings: &Settings) -> Resu
     Ok(Design { variants, layouts, ..settings.design() })
 }
 
-/// Judges counts of all images, by variant and image, by one of [`FIGURES`]; also the runs that they stand for.
+/// The runs that counts of all images on a machine, by variant and image, stand for; one of [`FIGURES`] decides.
 ///
 /// # Errors
-/// Where the workload ran other sections on one image, or the counts are too few to tell anything.
-pub fn analysed(
+/// Where the workload ran other sections on one image.
+pub fn recorded(
     mut design: Design,
     counts: &[Vec<Counts>],
     figure: &str,
-    options: &AnalysisOptions,
-) -> Result<(Analysis, Recorded), Error> {
+) -> Result<Recorded, Error> {
     design.rounds = ROUNDS;
     let first = counts.first().and_then(|images| images.first());
     let sections = first.map(|first| first.sections.clone()).unwrap_or_default();
@@ -172,16 +179,30 @@ pub fn analysed(
         let benchmark = design.benchmarks.len();
         design.benchmarks.push(Benchmark {
             name: row.name.clone(),
+            parameters: parameters_of(&row.name),
             command: vec!["{bin}".to_owned()],
             metrics,
             ..Benchmark::default()
         });
         runs.push((benchmark, values));
     }
-    let recorded = Recorded { runs: all_runs(&design, &runs), design, ..Recorded::default() };
-    let mut analysis = analyse(std::slice::from_ref(&recorded), options)?;
+    Ok(Recorded { runs: all_runs(&design, &runs), design, ..Recorded::default() })
+}
+
+/// Judges counts, of each machine those that [`recorded`] gives.
+///
+/// # Errors
+/// Where they are too few to tell anything.
+pub fn analysed(recorded: &[Recorded], options: &AnalysisOptions) -> Result<Analysis, Error> {
+    let mut analysis = analyse(recorded, options)?;
     told(&mut analysis.measurement);
-    Ok((analysis, recorded))
+    Ok(analysis)
+}
+
+/// The parameters at the end of a section's name (`groups g=2 l=100`).
+fn parameters_of(name: &str) -> BTreeMap<String, String> {
+    let pairs = name.split(' ').rev().map_while(|word| word.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// What is compared: a section, or all of a kind.
@@ -313,7 +334,8 @@ mod tests {
             .map(|variant| (0..=8).map(|order| counts(of(variant, order))).collect())
             .collect();
         let options = AnalysisOptions { draws: 299, ..AnalysisOptions::default() };
-        analysed(design, &counts, "l1i-misses", &options).unwrap().0.measurement
+        let recorded = recorded(design, &counts, "l1i-misses").unwrap();
+        analysed(&[recorded], &options).unwrap().measurement
     }
 
     fn row<'m>(measurement: &'m Measurement, name: &str) -> &'m compare::result::Compared {
@@ -345,6 +367,16 @@ mod tests {
         });
         assert_eq!(row(&lucky, "section 1").verdict, Verdict::LayoutLuck);
         assert_eq!(row(&lucky, "section 3").verdict, Verdict::Same);
+    }
+
+    #[test]
+    fn parameters_stand_at_the_end_of_a_name() {
+        let found = parameters_of("hackbench groups g=2 l=100");
+        assert_eq!(
+            found.into_iter().collect::<Vec<_>>(),
+            [("g", "2"), ("l", "100")].map(|(a, b)| (a.into(), b.into()))
+        );
+        assert!(parameters_of("training sections").is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod begun;
 mod builds;
+mod caches;
 mod counted;
 mod form;
 pub mod native;
@@ -13,7 +14,8 @@ mod timed;
 mod variant;
 
 pub use builds::{Experiment, Images};
-pub use counted::{Booting, FIGURES, analysed, design, images, is_of_data};
+pub use caches::Caches;
+pub use counted::{Booting, FIGURES, analysed, design, images, is_of_data, recorded};
 pub use form::Form;
 pub use timed::{Timing, timed};
 pub use variant::KernelVariant;

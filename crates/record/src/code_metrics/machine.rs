@@ -8,7 +8,7 @@
 
 pub use super::run::version;
 
-use super::{Counters, Error, Geometry, result, run};
+use super::{Counters, DataGeometry, Error, Geometry, result, run};
 use crate::machine::{Limits, Plugin, Run, Transcript, Watcher};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -25,8 +25,9 @@ pub struct MachineMetricsOptions {
     pub plugin: Option<PathBuf>,
     /// The machine is killed when it did not end after this much wall time.
     pub timeout: Option<Duration>,
-    /// Loads and stores of the kernel are simulated too, which takes about twice as long.
-    pub data: bool,
+    /// Caches for loads and stores of the kernel, where these are simulated too; that takes about twice
+    /// as long.
+    pub data: Option<DataGeometry>,
     /// The workload must print `planish: end` before the machine ends.
     pub to_the_end: bool,
 }
@@ -80,7 +81,10 @@ pub fn measure(
     beside::fresh(&result).map_err(Error::io(&result, "create"))?;
     let mut settings = vec![("metrics", result.clone().into_os_string())];
     settings.extend(run::shapes(&options.geometry).map(|(name, shape)| (name, shape.into())));
-    settings.extend(options.data.then(|| ("data", "on".into())));
+    if let Some(DataGeometry { l1d, dtlb_4k }) = options.data {
+        settings.push(("l1d", l1d.to_string().into()));
+        settings.push(("dtlb4k", dtlb_4k.to_string().into()));
+    }
     let limits = Limits { timeout: options.timeout, to_the_end: options.to_the_end };
     let plugin = Some(Plugin { path: options.plugin.as_deref(), settings });
     let machine = Run { argv, plugin, limits };

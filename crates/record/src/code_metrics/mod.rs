@@ -20,7 +20,7 @@ mod run;
 pub use error::Error;
 pub use figures::{Better, CodeMetrics, Counters, Figure};
 pub use options::{Environment, MetricsOptions};
-pub use qemu_branches::geometry::{CacheShape, Geometry, TlbShape};
+pub use qemu_branches::geometry::{CacheShape, DataGeometry, Geometry, TlbShape};
 
 /// Runs a command under emulation and returns its layout metrics.
 ///

@@ -3,7 +3,7 @@
 
 use super::support::{compile_file, has, skipped};
 use record::code_metrics::machine::{MachineMetricsOptions, Measured, SectionMetrics, measure};
-use record::code_metrics::{Counters, Error, Geometry};
+use record::code_metrics::{Counters, DataGeometry, Error, Geometry};
 use record::machine::{Execution, Failure, Guest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -107,7 +107,7 @@ fn loads_and_stores_of_the_kernel_are_counted_where_they_are_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let Some(guest) = machine(dir.path(), &[]) else { return };
     let plain = measured(&guest, &options()).sections;
-    let with_data = MachineMetricsOptions { data: true, ..options() };
+    let with_data = MachineMetricsOptions { data: Some(DataGeometry::default()), ..options() };
     let found = measured(&guest, &with_data).sections;
     // Twice a hundred rounds, each with a call that stores and a return that loads, all in one line of
     // the stack; the loop of section 101 touches no memory.

@@ -3,7 +3,7 @@
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{anyhow, bail};
-use kernel::workload::{self, Commands, GuestCommand};
+use kernel::workload::{self, Commands, GuestCommand, Parameter};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -22,6 +22,7 @@ Examples:
   planish kernel record out --initrd initrd.cpio -o kernel.data
   planish kernel workload --package rt-tests --train 'groups: hackbench -g 2 -l 100' \\
       --held 'threads: hackbench -T -g 4 -l 40' -o hackbench.cpio
+  planish kernel workload --package rt-tests --train 'groups: hackbench -g {g} -l 50' --parameter g=1,2,4 -o grid.cpio
   planish kernel compare linux-6.12 --output-dir out --initrd hackbench.cpio --variant 'O3: KCFLAGS=-O3'
   planish kernel workload --program -o workload && ./workload --here    # on the kernel that runs
 
@@ -39,6 +40,9 @@ pub struct Args {
     /// A held-out section, likewise
     #[arg(long, value_name = "NAME: COMMAND", requires = "package")]
     held: Vec<String>,
+    /// Values of a parameter, {NAME} in the commands: each combination is a section of its own. Repeatable
+    #[arg(long, value_name = "NAME=A,B,…", requires = "package")]
+    parameter: Vec<String>,
     /// Write only the program; `PROGRAM --here` runs the sections on the running kernel
     #[arg(long)]
     program: bool,
@@ -57,11 +61,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
         return told(args, program.len(), global);
     }
-    let commands = Commands {
-        packages: args.package.clone(),
-        train: commands(&args.train, "--train")?,
-        held: commands(&args.held, "--held")?,
-    };
+    let kinds = [commands(&args.train, "--train")?, commands(&args.held, "--held")?];
+    let [train, held] = workload::over(kinds, &parameters(&args.parameter)?)?;
+    let commands = Commands { packages: args.package.clone(), train, held };
     let made = tempfile::Builder::new().prefix("planish-workload-").tempdir()?;
     let archive = std::fs::read(workload::build_with(args.cc.as_deref(), made.path(), &commands)?)?;
     output::write_file(&args.output, |out| Ok(out.write_all(&archive)?))?;
@@ -80,6 +82,30 @@ fn commands(given: &[String], option: &str) -> anyhow::Result<Vec<GuestCommand>>
         Ok(GuestCommand { name: name.trim().to_owned(), words })
     };
     given.iter().map(command).collect()
+}
+
+/// Parameters with their values.
+fn parameters(given: &[String]) -> anyhow::Result<Vec<Parameter>> {
+    let mut all: Vec<Parameter> = Vec::new();
+    for text in given {
+        let plain = |text: &str| {
+            !text.is_empty()
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c))
+        };
+        let parts = text.split_once('=').map(|(name, values)| (name, values.split(',')));
+        let Some((name, values)) =
+            parts.filter(|(name, values)| plain(name) && values.clone().all(plain))
+        else {
+            bail!(
+                "--parameter '{text}': expected NAME=A,B,… of letters, digits and . _ - +, such as groups=1,2,4"
+            );
+        };
+        if all.iter().any(|(known, _)| known == name) {
+            bail!("--parameter '{text}': {name} has values already");
+        }
+        all.push((name.to_owned(), values.map(str::to_owned).collect()));
+    }
+    Ok(all)
 }
 
 fn told(args: &Args, bytes: usize, global: &Global) -> anyhow::Result<u8> {

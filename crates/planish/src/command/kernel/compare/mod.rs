@@ -12,9 +12,10 @@ use crate::output;
 use crate::progress::Ticker;
 use anyhow::bail;
 use build::KernelTable;
-use compare::{AnalysisOptions, Settings, gate};
+use compare::{AnalysisOptions, Recorded, Settings, gate};
 use kernel::experiment::{
-    Booting, Experiment, Form, Images, KernelVariant, analysed, design, images, is_of_data,
+    Booting, Caches, Experiment, Form, Images, KernelVariant, analysed, design, images, is_of_data,
+    recorded,
 };
 use kernel::machine::Initrd;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,10 @@ pub struct Args {
     /// What decides; the other counts are shown beside it [default: l1i-misses]
     #[arg(long, value_parser = METRIC)]
     metric: Option<&'static str>,
+    /// A simulated machine that everything is counted on: its name, and shapes of its caches (l1i, l2 and l1d as
+    /// SIZE:WAYS, itlb4k, itlb2m and dtlb4k as ENTRIES:WAYS). Repeatable: each is a machine of the result
+    #[arg(long, value_name = "NAME: PART=SHAPE …", conflicts_with = "native")]
+    caches: Vec<Caches>,
     /// Measure CPU times of kernels that are processes, in place of counts under emulation
     #[arg(long, conflicts_with_all = ["metric", "initrd"])]
     native: bool,
@@ -234,22 +239,64 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
     let metric = args.metric.unwrap_or("l1i-misses");
     let with_data = is_of_data(metric);
-    let booting = Booting { machine: &machine, initrd: &initrd, kept: &kept, emulator, with_data };
-    let Some((built, counts)) = counted(&booting, built, &mut failed, global)? else {
-        eprintln!("planish: interrupted; the same command goes on with what is there");
-        return Ok(INTERRUPTED);
-    };
+    for (at, caches) in args.caches.iter().enumerate() {
+        if args.caches.iter().take(at).any(|other| other.name == caches.name) {
+            bail!("--caches {}: two machines have this name", caches.name);
+        }
+    }
+    let usual = [Caches::default()];
+    let all_caches = if args.caches.is_empty() { &usual } else { args.caches.as_slice() };
+    let mut built = built;
+    let mut machines = Vec::new();
+    for caches in all_caches {
+        let emulator = emulator.clone();
+        let (machine, initrd, kept) = (&machine, &initrd, kept.as_path());
+        let booting = Booting { machine, initrd, kept, emulator, caches, with_data };
+        let Some((left, counts)) = counted(&booting, built, &mut failed, global)? else {
+            eprintln!("planish: interrupted; the same command goes on with what is there");
+            return Ok(INTERRUPTED);
+        };
+        let names: Vec<String> = left.iter().map(|(variant, _)| variant.name.clone()).collect();
+        machines.push((caches, names.into_iter().zip(counts).collect::<Vec<_>>()));
+        built = left;
+    }
     let settings = Settings { margin, ..Settings::default() };
     let design = design(&built, &settings)?;
-    let (analysis, recorded) = analysed(design, &counts, metric, &options)?;
-    if let Some(raw) = &args.raw {
-        compare::kept::replaceable(raw, &recorded.design)?;
-        compare::kept::begin(raw, &recorded)?;
+    let mut all = Vec::new();
+    for (caches, counts) in machines {
+        // What failed on a later machine is left out on all.
+        let kept = |name: &String| built.iter().any(|(variant, _)| variant.name == *name);
+        let counts: Vec<_> =
+            counts.into_iter().filter(|(name, _)| kept(name)).map(|(_, own)| own).collect();
+        let mut design = design.clone();
+        if !caches.name.is_empty() {
+            design.machine.name.clone_from(&caches.name);
+        }
+        all.push(recorded(design, &counts, metric)?);
     }
-    let told = Told { analysis, raw: args.raw.iter().cloned().collect() };
+    let analysis = analysed(&all, &options)?;
+    let raw: Vec<PathBuf> = args.raw.iter().flat_map(|path| raw_files(path, &all)).collect();
+    for (path, recorded) in raw.iter().zip(&all) {
+        compare::kept::replaceable(path, &recorded.design)?;
+        compare::kept::begin(path, recorded)?;
+    }
+    let told = Told { analysis, raw };
     let code = concluded(told, &args.output, &gates, global)?;
     // The others were compared and told, but a kernel that fails is no fine end.
     Ok(if failed.is_empty() { code } else { BAD_INPUT })
+}
+
+/// A file of runs for each machine: the one that was named, or with several its name and theirs.
+fn raw_files(path: &Path, machines: &[Recorded]) -> Vec<PathBuf> {
+    let of = |recorded: &Recorded| match machines.len() {
+        1 => path.to_owned(),
+        _ => {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{}", recorded.design.machine.name));
+            PathBuf::from(name)
+        }
+    };
+    machines.iter().map(of).collect()
 }
 
 /// The variants, the base first: one without words, which is put before others where there is none.
