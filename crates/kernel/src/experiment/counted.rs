@@ -182,7 +182,6 @@ pub fn recorded(
             parameters: parameters_of(&row.name),
             command: vec!["{bin}".to_owned()],
             metrics,
-            ..Benchmark::default()
         });
         runs.push((benchmark, values));
     }
