@@ -81,12 +81,18 @@ impl Said {
         let more = !self.work.train.is_empty() || !self.work.evaluate.is_empty();
         let file = if file.is_dir() { file.join("planish.toml") } else { file.to_owned() };
         if !self.describes() && self.settings.is_empty() && !more {
-            return Ok(Meant { config: Config::read(&file)?, path: file, text: None });
+            return Ok(Meant {
+                config: Config::read(&file)?,
+                path: file,
+                text: None,
+                notes: Vec::new(),
+            });
         }
         let directory = match file.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        let mut notes = Vec::new();
         let text = if self.describes() {
             if self.work.train.is_empty() {
                 return Err(Error::Setting {
@@ -96,7 +102,16 @@ impl Said {
                         .into(),
                 });
             }
-            self.recognise(&directory)?.toml(&self.work)
+            let found = self.recognise(&directory)?;
+            notes.extend(found.notes.clone());
+            if let (None, false) = (&self.program, found.others.is_empty()) {
+                notes.push(format!(
+                    "the project makes several programs; this is about {}. --program NAME takes another: {}",
+                    found.program,
+                    some_of(&found.others)
+                ));
+            }
+            found.toml(&self.work)
         } else {
             crate::config::read_text(&file)?
         };
@@ -105,7 +120,17 @@ impl Said {
         // What is wrong is said of what the user named.
         let config = Config::parse(&text, &file)?;
         let path = directory.join(STATE_DIRECTORY).join("planish.toml");
-        Ok(Meant { config, path, text: Some(text) })
+        Ok(Meant { config, path, text: Some(text), notes })
+    }
+}
+
+/// A few names, and how many more there are.
+fn some_of(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
@@ -118,6 +143,8 @@ pub struct Meant {
     pub path: PathBuf,
     /// Its text, where it is not there yet.
     pub text: Option<String>,
+    /// What the user should know of how it came about.
+    pub notes: Vec<String>,
 }
 
 impl Meant {

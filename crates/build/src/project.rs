@@ -54,7 +54,7 @@ impl Project {
         if asking == Asking::Running {
             meant.write()?;
         }
-        let Meant { mut config, path, .. } = meant;
+        let Meant { mut config, path, notes, .. } = meant;
         let wrong = |problem: String| Error::Config { path: path.clone(), problem };
         // The CPU's branch records come first whatever else there is; without them, how long the
         // training takes decides when it runs.
@@ -84,7 +84,7 @@ impl Project {
             .map_err(|error| wrong(format!("[evaluate] {error}")))?;
         let flags = unused_flags(&config.build);
         Ok(Project {
-            notes: probes.notes().into_iter().chain(flags).collect(),
+            notes: notes.into_iter().chain(probes.notes()).chain(flags).collect(),
             config,
             directory: directory.to_owned(),
             file: file.to_string_lossy().into_owned(),

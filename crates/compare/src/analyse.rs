@@ -137,6 +137,7 @@ pub fn analyse(recorded: &[Recorded], options: &AnalysisOptions) -> Result<Analy
         seed: design.seed,
         margin,
         correction: options.correction.word().into(),
+        among,
         machines,
         benchmarks,
         variants,

@@ -33,6 +33,9 @@ pub struct Measurement {
     pub margin: f64,
     /// How claims on several rows were corrected: `holm` or `bh`.
     pub correction: String,
+    /// For how many rows: those here, and those of other measurements of the same question.
+    #[serde(default)]
+    pub among: usize,
     /// Where it was measured.
     pub machines: Vec<MeasuredMachine>,
     /// What was run.

@@ -332,6 +332,11 @@ pub(crate) fn sentence(c: &Compared) -> String {
     format!("{} against {}: {}{limit}.", c.variant, c.base, word(c.verdict))
 }
 
+/// The rows that claims are corrected for: these, and those of other measurements of the same question.
+pub(crate) fn rows_in_all(m: &Measurement) -> usize {
+    m.among.max(m.comparisons.len())
+}
+
 /// What the numbers hold for, and what they do not.
 pub(crate) fn trust(m: &Measurement) -> Vec<String> {
     let mut lines = Vec::new();
@@ -360,13 +365,13 @@ pub(crate) fn trust(m: &Measurement) -> Vec<String> {
         }
         _ => {}
     }
-    if m.comparisons.len() > 1 {
+    if rows_in_all(m) > 1 {
         let rule = match m.correction.as_str() {
             "bh" => "Benjamini and Hochberg: of the differences claimed, 5 % may be false",
             "holm" => "Holm: 5 % chance of any false claim",
             other => other,
         };
-        lines.push(format!("Claims are corrected for {} rows ({rule}).", m.comparisons.len()));
+        lines.push(format!("Claims are corrected for {} rows ({rule}).", rows_in_all(m)));
     }
     let mut smallest: Vec<f64> = m.comparisons.iter().filter_map(|c| c.smallest_effect).collect();
     smallest.sort_by(f64::total_cmp);

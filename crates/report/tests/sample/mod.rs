@@ -89,6 +89,7 @@ pub fn measurement() -> Measurement {
         seed: 1,
         margin: 0.01,
         correction: "holm".into(),
+        among: 16,
         machines: vec![machine("epyc-vm", true), machine("n1-arm", false)],
         benchmarks: BENCHMARKS.iter().enumerate().map(benchmark).collect(),
         variants: VARIANTS.iter().enumerate().map(variant).collect(),

@@ -69,12 +69,9 @@ fn sentences(m: &Measurement, c: &Compared, screen: Screen) -> Vec<String> {
         .map(|line| screen.style.paint(words::colour(c), line))
         .collect();
     let mut more = format!("{} rounds, {}", c.n, words::p_value(c.p_value));
-    if m.comparisons.len() > 1 {
-        more += &format!(
-            " ({} corrected for {} rows)",
-            words::p_value(c.p_corrected),
-            m.comparisons.len()
-        );
+    let rows = words::rows_in_all(m);
+    if rows > 1 {
+        more += &format!(" ({} corrected for {rows} rows)", words::p_value(c.p_corrected));
     }
     if let Some(smallest) = c.smallest_effect {
         more += &format!("; finds {} with 80 % power", words::percent(smallest));
