@@ -7,6 +7,7 @@
 # STUDY_ORDERS: random orders of each variant (default: 20, in native time what the study says).
 # STUDY_ROUNDS: rounds of the native time (default: what the study says).
 # STUDY_NATIVE=1: only the native time.
+# STUDY_SERIES: another series of Debian's sources than the study names (6.1); the result has it in its name.
 # STUDY_TREE, STUDY_WORK: another tree, taken as it is, and where builds, runs and the result go in place of target/studies and
 # measurements (for tests).
 set -euo pipefail
@@ -14,29 +15,31 @@ cd "$(dirname "$0")/.."
 export LC_ALL=C
 name=${1:-}
 [ -n "$name" ] && [ -e "studies/$name/study.sh" ] || { echo "study: name one of: $(ls studies | xargs)" >&2; exit 2; }
-. scripts/kernel-tree.sh
-[ -n "${STUDY_TREE:-}" ] || kernel_tools study
-title="" series="" metrics=() native="" native_orders=8 native_rounds=5
+title="" series="" metrics=() native="" native_orders=8 native_rounds=5 needs_kernel=1
 project=studies/$name/planish.toml
+# shellcheck source=/dev/null
+. "studies/$name/study.sh"
+. scripts/kernel-tree.sh
+[ -z "$needs_kernel" ] || [ -n "${STUDY_TREE:-}" ] || kernel_tools study
 [ -n "${PLANISH:-}" ] || scripts/build.sh
 target=${CARGO_TARGET_DIR:-$PWD/target}
 planish=${PLANISH:-$target/release/planish}
 export PLANISH_QEMU_PLUGIN=${PLANISH_QEMU_PLUGIN:-$target/release/libplanish_qemu_branches.so}
-# shellcheck source=/dev/null
-. "studies/$name/study.sh"
 [ -z "${STUDY_NATIVE:-}" ] || metrics=()
+of=""
+[ -z "${STUDY_SERIES:-}" ] || { series=$STUDY_SERIES of=-$series; }
 orders=${STUDY_ORDERS:-20}
 native_orders=${STUDY_ORDERS:-$native_orders}
 native_rounds=${STUDY_ROUNDS:-$native_rounds}
 
 if [ -n "${STUDY_TREE:-}" ]; then
   tree=$STUDY_TREE
-else
+elif [ -n "$needs_kernel" ]; then
   mkdir -p "$target/kernel-e2e"
   kernel_tree "$series" "$target/kernel-e2e"
   "$planish" -q kernel prepare "$tree" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
 fi
-work=${STUDY_WORK:-$target/studies}/$name
+work=${STUDY_WORK:-$target/studies}/$name$of
 mkdir -p "$work"
 
 # What comes out may be "slower" (1) or undecided (4); all else ends the study.
@@ -46,17 +49,17 @@ if declare -F make_variants >/dev/null; then
   make_variants
   project=$work/planish.toml
 fi
-out=${STUDY_WORK:-measurements}/$(date +%F)-study-$name.md
+out=${STUDY_WORK:-measurements}/$(date +%F)-study-$name$of.md
 about() {
   echo "# $title"
   echo
-  echo "\`make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
+  echo "\`${STUDY_SERIES:+STUDY_SERIES=$series }make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
   echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1)."
   [ -z "$native" ] ||
     echo "CPU time: kernels that are processes (\`--native\`), $native_orders random orders of each variant, $native_rounds rounds."
 }
 if declare -F run_study >/dev/null; then
-  { about; run_study; } >"$out.new"
+  { [ -z "$needs_kernel" ] || about; run_study; } >"$out.new"
   mv "$out.new" "$out"
   echo "study: $out" >&2
   exit

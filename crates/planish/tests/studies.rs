@@ -81,6 +81,7 @@ fn study(name: &str, orders: u32, rounds: u32) -> Option<String> {
         .env("STUDY_ORDERS", orders.to_string())
         .env("STUDY_ROUNDS", rounds.to_string())
         .env("STUDY_COMPARISONS", "10")
+        .env("STUDY_SIZES", "small")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
@@ -146,4 +147,12 @@ fn validity_counts_verdicts_whose_truth_is_known() {
         })
         .unwrap();
     assert!(median > 1.05, "{median}: {text}");
+}
+
+#[test]
+fn superpages_measures_a_compiler_three_times_over_and_tells_what_text_can_lie_on_them() {
+    let Some(text) = study("superpages", 0, 6) else { return };
+    for part in ["| aligned |", "| aligned-and-warm |", "| 32 KiB |", "| libLLVM"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
