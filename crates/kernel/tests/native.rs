@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
+mod um_tree;
+
 use compare::{AnalysisOptions, Keep, Settings, Teller, Verdict, Work};
 use kernel::experiment::{Experiment, Form, Images, KernelVariant, Timing, design, timed};
 use kernel::make::Make;
@@ -71,33 +73,8 @@ int rest(int x) { return turn(x, 1000000); }
 int more(int x) { return x + 1; }
 "#;
 
-const SCRIPT: &str = "\
-ENTRY(_start)
-
-SECTIONS
-{
-  .text      :
-  {
-    TEXT_TEXT
-  }
-\t*(.rela.iplt)
-  .tdata\t  : { *(.tdata .tdata.* .gnu.linkonce.td.*) }
-  .tbss\t\t  : { *(.tbss .tbss.* .gnu.linkonce.tb.*) *(.tcommon) }
-  .sdata     : { *(.sdata) }
-}
-";
-
 fn tree(root: &Path) {
-    for directory in ["scripts", "arch/um/kernel", "arch/um/os-Linux", "arch/x86"] {
-        std::fs::create_dir_all(root.join(directory)).unwrap();
-    }
-    for name in ["Kbuild", "Kconfig", "arch/Kconfig", "scripts/Makefile.lib"] {
-        std::fs::write(root.join(name), "").unwrap();
-    }
-    for name in ["Kbuild", "Makefile", "Kconfig", "os-Linux/Makefile"] {
-        std::fs::write(root.join("arch/um").join(name), "# own\n").unwrap();
-    }
-    std::fs::write(root.join("arch/um/kernel/uml.lds.S"), SCRIPT).unwrap();
+    um_tree::write(root);
     for (name, text) in [("Makefile", MAKEFILE), ("main.c", MAIN), ("work.c", WORK)] {
         std::fs::write(root.join(name), text).unwrap();
     }
@@ -198,8 +175,11 @@ fn a_tree_without_the_lines_that_are_edited_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let (root, out) = (folder.path().join("tree"), folder.path().join("out"));
     tree(&root);
-    std::fs::write(root.join("arch/um/kernel/uml.lds.S"), SCRIPT.replace("TEXT_TEXT", "TEXTS"))
-        .unwrap();
+    std::fs::write(
+        root.join("arch/um/kernel/uml.lds.S"),
+        um_tree::SCRIPT.replace("TEXT_TEXT", "TEXTS"),
+    )
+    .unwrap();
     let error = Experiment::open(&root, &out, None, Make::default(), 1, Form::Process);
     let said = error.unwrap_err().to_string();
     assert!(

@@ -59,16 +59,21 @@ impl Project {
     }
 
     fn planish(&self, arguments: &[&str]) -> Output {
+        self.planish_with(arguments, &[])
+    }
+
+    fn planish_with(&self, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
         // Settings of a cargo that runs the tests are not those of the project.
         for (name, _) in std::env::vars_os() {
             let own = name.to_string_lossy().starts_with("CARGO_") && name != "CARGO_HOME";
-            if own || name == "RUSTFLAGS" {
+            if own || ["RUSTFLAGS", "CFLAGS", "CXXFLAGS", "LDFLAGS"].iter().any(|one| name == *one)
+            {
                 command.env_remove(name);
             }
         }
         command.args(arguments).current_dir(self.folder.path()).env("NO_COLOR", "1");
-        command.output().unwrap()
+        command.envs(environment.iter().copied()).output().unwrap()
     }
 
     /// Optimises with emulated recordings, few rounds and what is given.
@@ -128,6 +133,16 @@ fn a_makefile_needs_no_planish_toml() {
         .planish(&[&["optimize", "--dry-run", "--train", "{bin} t"], &arguments[..]].concat());
     assert!(text(&dry.stdout).contains("make -C"), "{}", text(&dry.stderr));
     assert!(!project.at(".planish").exists(), "a dry run leaves nothing behind");
+    let flags = [("CFLAGS", "-march=x86-64-v3"), ("LDFLAGS", " ")];
+    let words = ["optimize", "--make", "--program", "app", "--dry-run", "--train", "{bin} t"];
+    let said = text(&project.planish_with(&words, &flags).stderr);
+    assert!(said.contains("note: CFLAGS of your environment may not reach the builds"), "{said}");
+    // A makefile that makes several programs is about one of them.
+    let two = Project::new(&[("Makefile", "PROGS = one two\n"), ("a.c", "")]);
+    let words = ["optimize", "--make", "--dry-run", "--train", "{bin} t"];
+    let said = text(&two.planish_with(&words, &[]).stderr);
+    assert!(said.contains("this is about one. --program NAME takes another: two"), "{said}");
+    assert!(!said.contains("of your environment"), "{said}");
     let (done, report) = project.optimize(&arguments);
     has_gained(&report);
     // The makefile's own flags and compiler, and nothing of planish's.

@@ -4,25 +4,11 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+#[path = "../../kernel/tests/um_tree/mod.rs"]
+mod um_tree;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// What the real tree has in the places that are edited.
-const SCRIPT: &str = "\
-ENTRY(_start)
-
-SECTIONS
-{
-  .text      :
-  {
-    TEXT_TEXT
-  }
-\t*(.rela.iplt)
-  .tdata\t  : { *(.tdata .tdata.* .gnu.linkonce.td.*) }
-  .tbss\t\t  : { *(.tbss .tbss.* .gnu.linkonce.tb.*) *(.tcommon) }
-  .sdata     : { *(.sdata) }
-}
-";
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
@@ -38,16 +24,7 @@ fn copy(from: &Path, to: &Path) {
 
 fn tree(root: &Path) {
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/studies/tree"), root);
-    for directory in ["scripts", "arch/um/kernel", "arch/um/os-Linux", "arch/x86"] {
-        std::fs::create_dir_all(root.join(directory)).unwrap();
-    }
-    for name in ["Kbuild", "Kconfig", "arch/Kconfig", "scripts/Makefile.lib"] {
-        std::fs::write(root.join(name), "").unwrap();
-    }
-    for name in ["Kbuild", "Makefile", "Kconfig", "os-Linux/Makefile"] {
-        std::fs::write(root.join("arch/um").join(name), "# own\n").unwrap();
-    }
-    std::fs::write(root.join("arch/um/kernel/uml.lds.S"), SCRIPT).unwrap();
+    um_tree::write(root);
 }
 
 fn has(tool: &str) -> bool {
