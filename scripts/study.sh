@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 export LC_ALL=C
 name=${1:-}
 [ -n "$name" ] && [ -e "studies/$name/study.sh" ] || { echo "study: name one of: $(ls studies | xargs)" >&2; exit 2; }
-title="" series="" metrics=() native="" native_orders=8 native_rounds=5 needs_kernel=1
+title="" series="" metrics=() native="" native_orders=8 native_rounds=5 needs_kernel=1 compiler=clang-22
 project=studies/$name/planish.toml
 # shellcheck source=/dev/null
 . "studies/$name/study.sh"
@@ -54,7 +54,7 @@ about() {
   echo "# $title"
   echo
   echo "\`${STUDY_SERIES:+STUDY_SERIES=$series }make study NAME=$name\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $series"
-  echo "($(basename "$tree")), small configuration, $(clang-22 --version | head -n 1)."
+  echo "($(basename "$tree")), small configuration, $("$compiler" --version | head -n 1)."
   [ -z "$native" ] ||
     echo "CPU time: kernels that are processes (\`--native\`), $native_orders random orders of each variant, $native_rounds rounds."
 }

@@ -4,5 +4,6 @@
 title="Optimisations between functions turned off, one by one and together"
 series=6.12
 native=1
+compiler=gcc
 native_orders=8
 native_rounds=5
