@@ -25,8 +25,8 @@ pub struct MachineMetricsOptions {
     pub plugin: Option<PathBuf>,
     /// The machine is killed when it did not end after this much wall time.
     pub timeout: Option<Duration>,
-    /// Caches for loads and stores of the kernel, where these are simulated too; that takes about twice
-    /// as long.
+    /// Caches for loads and stores of the kernel, where these are simulated too; that takes some 1.6
+    /// times as long.
     pub data: Option<DataGeometry>,
     /// The workload must print `planish: end` before the machine ends.
     pub to_the_end: bool,

@@ -40,7 +40,7 @@ const METRIC: Choice<&str> = Choice(&[
     (
         "l1d-misses",
         "l1d-misses",
-        "Lines of data that the first-level cache lacked; such boots take about twice as long",
+        "Lines of data that the first-level cache lacked; such boots take 1.6 times as long",
     ),
     (
         "dtlb-4k-misses",
