@@ -50,7 +50,7 @@ impl DataSide {
 
     /// A load or store of so many bytes; one across lines or pages needs all of them.
     #[inline(always)]
-    pub fn access(&mut self, address: u64, bytes: u64) {
+    pub(super) fn access(&mut self, address: u64, bytes: u64) {
         self.counters.accesses += 1;
         let end = address.saturating_add(bytes.saturating_sub(1));
         let (first, last) = (address >> self.line_bits, end >> self.line_bits);
