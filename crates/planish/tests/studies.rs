@@ -62,6 +62,10 @@ fn study(name: &str, orders: u32, rounds: u32) -> Option<String> {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
+    if said.contains("the copies cannot be warmed") {
+        println!("skipped: memory gave no superpages: {said}");
+        return None;
+    }
     assert!(done.status.success(), "{name}: {said}");
     let written: Vec<PathBuf> = std::fs::read_dir(&work)
         .unwrap()
@@ -128,6 +132,13 @@ fn validity_counts_verdicts_whose_truth_is_known() {
 
 #[test]
 fn superpages_measures_a_compiler_three_times_over_and_tells_what_text_can_lie_on_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut probe = Command::new(env!("CARGO_BIN_EXE_planish"));
+    let probed = probe.args(["pages", "probe", "--superpages", "1"]).arg(folder.path()).output();
+    if probed.unwrap().status.code() != Some(0) {
+        println!("skipped: no file-backed superpages here");
+        return;
+    }
     let Some(text) = study("superpages", 0, 6) else { return };
     for part in ["| aligned |", "| aligned-and-warm |", "| 32 KiB |", "| libLLVM"] {
         assert!(text.contains(part), "{part}: {text}");
