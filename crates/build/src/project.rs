@@ -161,7 +161,7 @@ fn unused_flags(build: &Build) -> Option<String> {
     let names: Vec<&str> = ["CFLAGS", "CXXFLAGS", "LDFLAGS"].into_iter().filter(is_set).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "{} of your environment may not reach the builds: what the project needs of it belongs into \
+            "{} of your environment may not reach the builds: what the project needs of it belongs in \
              [build] flags",
             names.join(", ")
         )

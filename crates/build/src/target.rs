@@ -187,14 +187,21 @@ pub fn build_request(
     Ok(request)
 }
 
+/// What build systems take of the environment.
+pub(crate) const OWN_VARIABLES: [&str; 7] =
+    ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "RUSTFLAGS"];
+
 /// What the project's own release build asks for: nothing of planish's but where to write.
 pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path) -> BuildCommand {
     let folder = Path::new(STATE_DIRECTORY).join("build");
     let kept = crate::images::program(build, RELEASE);
     let out = text(&directory.join(&folder));
+    // What it takes of the environment is a part of the step, which runs again where that is another.
+    let taken =
+        OWN_VARIABLES.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)));
     BuildCommand {
         command: command.words(),
-        environment: [("PLANISH_OUT".to_owned(), out)].into(),
+        environment: taken.chain([("PLANISH_OUT".to_owned(), out)]).collect(),
         wrappers: Vec::new(),
         sources: build.sources.iter().map(Input::from).collect(),
         knowledge: None,

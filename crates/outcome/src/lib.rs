@@ -228,7 +228,12 @@ impl Finished<'_> {
         let name = |ending| {
             files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
-        let Some(pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
+        let Some(mut pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
+        // The second block of rounds is about the baseline; there may be none.
+        if std::mem::take(&mut pair.design.confirm) {
+            let rounds = pair.design.rounds;
+            pair.runs.retain(|run| run.round <= rounds);
+        }
         // Corrected as the other claims of the run are: every program beside the baseline, and these
         // pairs, on every command.
         let programs = runs.design.variants.len();
@@ -260,7 +265,10 @@ impl Finished<'_> {
                 build_id: image.build_id().map(ToString::to_string),
                 code_bytes: code_bytes(&image),
             },
-            flags: flags.unwrap_or_default(),
+            flags: match measured.is_release() {
+                true => "the project's own".to_owned(),
+                false => flags.unwrap_or_default(),
+            },
         })
     }
 
@@ -318,6 +326,14 @@ impl Finished<'_> {
     fn warnings(&self, verified: &Verified) -> Vec<String> {
         let mut warnings = Vec::new();
         let config = &self.project.config;
+        let release = Files::of(config).program(plan::RELEASE);
+        if config.build.release.is_some() && !self.project.directory.join(release).is_file() {
+            warnings.push(format!(
+                "the project's own release build ([build] release) failed, so that the result is beside \
+                 planish's baseline alone: see {STATE_DIRECTORY}/log/{}.log",
+                plan::RELEASE
+            ));
+        }
         let evaluation = config.evaluate.command.all();
         if config.workload.train.all().iter().any(|line| evaluation.contains(line)) {
             warnings.push(

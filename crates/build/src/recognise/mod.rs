@@ -276,7 +276,7 @@ impl Recognised {
         });
         format!(
             "# How planish builds, records and measures {}: made from the files of {}.\n\
-             # `planish init --example` prints every key with its meaning.\n\n\
+             # `planish init --example` writes a file with every key and its meaning.\n\n\
              [build]\n{notes}{others}\
              # Runs for each variant, in this directory; all of it must go to $PLANISH_OUT.\n\
              command = {}\nbinary = {}\n{optimize}{release}\n\

@@ -231,6 +231,11 @@ impl Row {
         statistics::many::Effect { estimate: self.metric.sign() * estimate, standard_error: error }
     }
 
+    /// Whether less of its metric is better; ratios of others go the other way.
+    pub(super) fn less_is_better(&self) -> bool {
+        self.metric.sign() > 0.0
+    }
+
     /// Name of the benchmark, with its parameters.
     pub(super) fn benchmark(&self) -> &str {
         &self.compared.benchmark

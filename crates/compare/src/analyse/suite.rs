@@ -81,8 +81,14 @@ fn mean_of<'a>(
     machine: Option<String>,
     rows: impl Iterator<Item = &'a Row>,
 ) -> Option<Index> {
+    let rows: Vec<&Row> = rows.collect();
+    // A mean of times and rates would say nothing: their ratios go opposite ways.
+    let ways = rows.iter().filter(|row| row.less_is_better()).count();
+    if ways != 0 && ways != rows.len() {
+        return None;
+    }
     let effects: Vec<many::Effect> =
-        rows.map(Row::effect).filter(|e| e.standard_error.is_finite()).collect();
+        rows.into_iter().map(Row::effect).filter(|e| e.standard_error.is_finite()).collect();
     if effects.len() < 2 {
         return None;
     }

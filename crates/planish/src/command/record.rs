@@ -69,6 +69,10 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         .map_err(|error| if args.whole { error.without_part(&args.output) } else { error })?;
     logged?;
     summary.notes.extend(args.perf.notes());
+    let good = matches!(summary.ending, Ending::Code(code) if args.exit_code.contains(&code));
+    if good {
+        summary.ending = Ending::Code(0);
+    }
     if !global.quiet {
         tell::lines(&summary, asked).iter().for_each(|line| eprintln!("{line}"));
     }
@@ -80,12 +84,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     }
     // What is missing cannot be seen in what came.
     let lost = summary.lost_samples > 0 && !asked.takes_losses;
-    let good = matches!(summary.ending, Ending::Code(code) if args.exit_code.contains(&code));
-    Ok(match lost {
-        true => NEGATIVE,
-        false if good => FINE,
-        false => code_of(summary.ending),
-    })
+    Ok(if lost { NEGATIVE } else { code_of(summary.ending) })
 }
 
 /// The exit code by how the program ended: one that was asked to stop did what it was asked.

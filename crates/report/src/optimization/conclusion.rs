@@ -41,6 +41,15 @@ impl Optimization {
             if let Some(own) = self.beside_release.get(n) {
                 lines.push(beside(own, "the project's own release build"));
             }
+            let own = |c: &&Compared| c.variant.ends_with(".release");
+            if let Some(own) = measurement.comparisons.iter().find(own) {
+                lines.push(format!(
+                    "the project's own release build beside the baseline{}: {}; that is what flags and \
+                     compilers differ by, without profile and layout",
+                    of(command),
+                    verdict_words(metric, own)
+                ));
+            }
             if let Some(whole) = measurement.comparisons.iter().find(|c| c.variant == result) {
                 lines.push(beside(whole, "the baseline"));
             }
