@@ -193,6 +193,39 @@ fn exit_codes_and_what_stands_around_a_program_stand_around_its_emulation() {
 }
 
 #[test]
+fn a_release_build_that_is_faster_than_the_result_is_a_finding_and_one_that_fails_is_told() {
+    if !can_build() || !can_emulate() || cpu_records_branches() {
+        return;
+    }
+    let of = |release: &str| {
+        format!(
+            "flags = '-DREPEAT=2'\nrelease = '{release}'\n[workload]\ntrain = '{{bin}} train 20000 0 0'\n\
+             [evaluate]\ncommand = '{{bin}} eval 60000 0 0'\nrounds = 12\n[record]\ncount_branches = false\n"
+        )
+    };
+    let own = "cd \"$PLANISH_OUT\" && cp \"$OLDPWD\"/app.c . && clang-22 -O2 -DREPEAT=1 -static app.c -o app";
+    let project = Project::new(&of(own));
+    let slow = "for (volatile int r = 0; r < REPEAT; r++) w = walk(i * (argv[1][0] == 't' ? 3 : 5) + (r > 9)); sum += w;";
+    let source = PROGRAM
+        .replace("sum = 0;\n  for", "sum = 0, w = 0;\n  for")
+        .replace("sum += walk(i * (argv[1][0] == 't' ? 3 : 5));", &format!("{{ {slow} }}"));
+    assert!(source.contains("REPEAT") && source.contains("w = 0"));
+    std::fs::write(project.at("app.c"), source).unwrap();
+    let done = project.planish(&["optimize"]);
+    let (out, said) = (text(&done.stdout), text(&done.stderr));
+    assert!(out.contains("app.opt beside the project's own release build: slower"), "{out}{said}");
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(out.contains("release build beside the baseline: "), "{out}");
+    std::fs::write(project.at("planish.toml"), format!("{BUILD}{}", of("false"))).unwrap();
+    let done = project.planish(&["optimize"]);
+    assert!(matches!(done.status.code(), Some(0)), "{}", text(&done.stderr));
+    let report = project.json(".planish/report.json");
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("own release build ([build] release) failed"), "{warnings}");
+    assert!(report["beside_release"].is_null(), "{report:#}");
+}
+
+#[test]
 fn long_training_is_stopped_and_repeated_to_the_time_asked_for() {
     let project = Project::new(
         "[workload]\ntrain = ['{bin} train 20000 0 0', '{bin} t 10000 0 0']\n[evaluate]\ncommand = '{bin} eval 2000 5 0'\n\
