@@ -131,7 +131,7 @@ pub type Parameter = (String, Vec<String>);
 /// of each says which (`groups g=2 l=100`), as those of benchmarks of programs do.
 ///
 /// # Errors
-/// Where no command names a parameter.
+/// Where no command names a parameter, or one names a parameter without values.
 pub fn over(
     commands: [Vec<GuestCommand>; 2],
     parameters: &[Parameter],
@@ -142,6 +142,20 @@ pub fn over(
         if !commands.iter().flatten().any(named) {
             let mark = mark(name);
             return Err(Error::Wanted(format!("no command names the parameter {name}, as {mark}")));
+        }
+    }
+    for word in commands.iter().flatten().flat_map(|command| &command.words) {
+        let inside = |text: &str| text.split_once('}').map(|(name, _)| name.to_owned());
+        let names = word.split('{').skip(1).filter_map(inside);
+        let plain = |name: &String| {
+            !name.is_empty()
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c))
+        };
+        let known = |name: &String| parameters.iter().any(|(own, _)| own == name);
+        if let Some(name) = names.filter(plain).find(|name| !known(name)) {
+            return Err(Error::Wanted(format!(
+                "{word}: {{{name}}} has no values; give --parameter {name}=A,B"
+            )));
         }
     }
     // As benchmarks of programs have them: by name.

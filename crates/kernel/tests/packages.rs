@@ -125,6 +125,9 @@ fn every_combination_of_parameters_is_a_command_of_its_own() {
     assert_eq!(told(&held), ["threads g=1: hackbench -T -g 1", "threads g=2: hackbench -T -g 2"]);
     let nobody = over([vec![command("a", &["b"])], Vec::new()], &[grid("x", &["1"])]).unwrap_err();
     assert!(nobody.to_string().contains("{x}"), "{nobody}");
+    let unknown = over([vec![command("a", &["b", "-g{g}"])], Vec::new()], &[]).unwrap_err();
+    assert!(unknown.to_string().contains("--parameter g=A,B"), "{unknown}");
+    assert!(over([vec![command("a", &["sh", "-c", "{ b; } {}"])], Vec::new()], &[]).is_ok());
     // A grid that is too large is refused, and not made first.
     let wide = grid("x", &["1"; 100]);
     let [many, _] = over([vec![command("a", &["{x}{x}"])], Vec::new()], &[wide]).unwrap();

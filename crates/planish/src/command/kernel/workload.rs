@@ -26,7 +26,7 @@ Examples:
   planish kernel compare linux-6.12 --output-dir out --initrd hackbench.cpio --variant 'O3: KCFLAGS=-O3'
   planish kernel workload --program -o workload && ./workload --here    # on the kernel that runs
 
-Exit codes: 0 fine, 2 no compiler, or it failed, or a package or program that is not there.")]
+Exit codes: 0 fine, 2 the compiler failed, or a package or program that is not there, 3 no compiler.")]
 pub struct Args {
     /// Where to write
     #[arg(short, long, value_name = "FILE")]
