@@ -198,8 +198,7 @@ impl Evaluate {
         // A metric that does not exist is told where the project is opened.
         let Ok(metric) = Metric::parse(&self.metric) else { return Ok(()) };
         let around = self.around();
-        let direct = |line: &&str| split_words(line).is_ok_and(|words| around.is_direct(&words));
-        let Some(line) = self.command.all().into_iter().find(|line| !direct(line)) else {
+        let Some(line) = first_but(&self.command, |words| around.is_direct(words)) else {
             return Ok(());
         };
         match metric.source {
@@ -244,8 +243,12 @@ fn checked(key: &str, lines: &Lines) -> Result<(), String> {
 }
 
 fn not_emulatable<'l>(lines: &'l Lines, around: &Around<'_>) -> Option<&'l str> {
-    let can = |line: &str| split_words(line).is_ok_and(|words| around.is_emulatable(&words));
-    lines.all().into_iter().find(|line| !can(line))
+    first_but(lines, |words| around.is_emulatable(words))
+}
+
+/// The first line whose words are not so.
+fn first_but(lines: &Lines, are: impl Fn(&[String]) -> bool) -> Option<&str> {
+    lines.all().into_iter().find(|line| !split_words(line).is_ok_and(|words| are(&words)))
 }
 
 #[cfg(test)]

@@ -244,20 +244,15 @@ impl Config {
                 return Err(Error::Config { path: path.to_owned(), problem });
             }
         }
-        let (workload, evaluate) = (self.workload.around(), self.evaluate.around());
         let programs = std::env::var_os("PATH").unwrap_or_default();
-        crate::startable::check(
-            "[workload]",
-            &self.workload.train.all(),
-            &workload,
-            directory,
-            &programs,
-        )
-        .and_then(|()| {
-            let commands = self.evaluate.command.all();
-            crate::startable::check("[evaluate]", &commands, &evaluate, directory, &programs)
-        })
-        .map_err(|problem| Error::Config { path: path.to_owned(), problem })
+        for (table, lines, around) in [
+            ("[workload]", &self.workload.train, self.workload.around()),
+            ("[evaluate]", &self.evaluate.command, self.evaluate.around()),
+        ] {
+            crate::startable::check(table, &lines.all(), &around, directory, &programs)
+                .map_err(|problem| Error::Config { path: path.to_owned(), problem })?;
+        }
+        Ok(())
     }
 
     /// The commented file that `planish init` writes.

@@ -1,7 +1,7 @@
 //! What stands around a planish.toml: its directory, the compilers it asks for, and what they can?
 
 use crate::composed::{Meant, Said};
-use crate::config::{self, Build, Config};
+use crate::config::{Build, Config};
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
@@ -146,10 +146,7 @@ struct Probes<'a> {
 
 /// Flags of the environment that no build of planish's takes, unless the build command does.
 fn unused_flags(build: &Build) -> Option<String> {
-    let command = match &build.command {
-        config::Command::Line(line) => line.clone(),
-        config::Command::Words(words) => words.join(" "),
-    };
+    let command = build.command.words().join(" ");
     let is_set = |name: &&str| {
         let value = std::env::var(name).unwrap_or_default();
         // `${CFLAGS}` and `$CFLAGS` take it; `CFLAGS="$PLANISH_CFLAGS"` replaces it.

@@ -20,6 +20,9 @@ impl Recorded {
         };
         pair.runs = self.runs.iter().filter_map(renumbered).collect();
         pair.stopped.retain(|stopped| stopped.variant == base || stopped.variant == variant);
+        if chosen[0] != 0 {
+            pair.drop_second_block();
+        }
         Some(pair)
     }
 }

@@ -123,11 +123,17 @@ impl Recorded {
         for other in self.design.variants.iter_mut().skip(1) {
             other.own_layouts |= own_layouts;
         }
+        self.drop_second_block();
+        Ok(self)
+    }
+
+    /// Leaves out the rounds that were to confirm what was said beside the design's own base: they
+    /// confirm nothing beside another one.
+    pub(crate) fn drop_second_block(&mut self) {
         if std::mem::take(&mut self.design.confirm) {
             let first_block = self.design.rounds;
             self.runs.retain(|run| run.round <= first_block);
         }
-        Ok(self)
     }
 }
 

@@ -13,6 +13,7 @@ use build::state::State;
 use build::training::Training;
 use build::verified::{Verified, code_bytes};
 use build::{Project, Step, verify};
+use compare::Recorded;
 use compare::result::{Compared, Measurement};
 use image::Image;
 use report::{
@@ -54,12 +55,17 @@ impl Finished<'_> {
         let mut branches = Vec::new();
         let mut last_step = Vec::new();
         let mut beside_release = Vec::new();
+        let config = &self.project.config;
+        let has_pairs = config.optimize.lays_out() || config.build.release.is_some();
         for (n, command) in self.project.config.evaluate.command.all().iter().enumerate() {
             let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
             // While it was written the file had another name.
             measurement.raw = vec![files.runs(n).display().to_string()];
-            last_step.extend(self.added_by_layout(&files, n)?);
-            beside_release.extend(self.beside_release(&files, n, &measured)?);
+            if has_pairs {
+                let runs = self.runs(&files, n)?;
+                last_step.extend(self.added_by_layout(&files, &runs)?);
+                beside_release.extend(self.beside_release(&files, &runs, &measured)?);
+            }
             measurements.push(measurement);
             branches.extend(self.branches(&files, n, command, &others));
         }
@@ -186,22 +192,22 @@ impl Finished<'_> {
         plan::notes(&self.project.config, &self.project.tools, self.project.rust.used)
     }
 
-    /// The program with the layout beside the one with the profile alone, from the runs of evaluation
-    /// command `n`.
-    fn added_by_layout(&self, files: &Files, n: usize) -> Result<Option<Compared>, Error> {
+    /// The program with the layout beside the one with the profile alone, from the runs on a
+    /// command.
+    fn added_by_layout(&self, files: &Files, runs: &Recorded) -> Result<Option<Compared>, Error> {
         if !self.project.config.optimize.lays_out() {
             return Ok(None);
         }
         let profiled =
             if self.project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
-        self.pair(files, n, profiled, "layout")
+        self.pair(files, runs, profiled, "layout")
     }
 
-    /// The result beside the project's own release build, from the runs of evaluation command `n`.
+    /// The result beside the project's own release build, from the runs on a command.
     fn beside_release(
         &self,
         files: &Files,
-        n: usize,
+        runs: &Recorded,
         measured: &[Measured],
     ) -> Result<Option<Compared>, Error> {
         if self.project.config.build.release.is_none() {
@@ -211,29 +217,28 @@ impl Finished<'_> {
         let Some(result) = measured.iter().rfind(|program| !program.optional) else {
             return Ok(None);
         };
-        self.pair(files, n, plan::RELEASE, result.ending)
+        self.pair(files, runs, plan::RELEASE, result.ending)
     }
 
-    /// Two programs of the runs of evaluation command `n`; none where one was not measured.
+    /// Every run on evaluation command `n`.
+    fn runs(&self, files: &Files, n: usize) -> Result<Recorded, Error> {
+        let path = self.project.directory.join(files.runs(n));
+        let opened = given::open(&path).map_err(unread(&path))?;
+        Ok(compare::runs::read(&path, BufReader::new(opened))?)
+    }
+
+    /// Two programs of the runs on a command; none where one was not measured.
     fn pair(
         &self,
         files: &Files,
-        n: usize,
+        runs: &Recorded,
         base: &str,
         variant: &str,
     ) -> Result<Option<Compared>, Error> {
-        let path = self.project.directory.join(files.runs(n));
-        let runs =
-            compare::runs::read(&path, BufReader::new(given::open(&path).map_err(unread(&path))?))?;
         let name = |ending| {
             files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
-        let Some(mut pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
-        // The second block of rounds is about the baseline; there may be none.
-        if std::mem::take(&mut pair.design.confirm) {
-            let rounds = pair.design.rounds;
-            pair.runs.retain(|run| run.round <= rounds);
-        }
+        let Some(pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
         // Corrected as the other claims of the run are: every program beside the baseline, and these
         // pairs, on every command.
         let programs = runs.design.variants.len();

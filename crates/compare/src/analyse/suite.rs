@@ -5,6 +5,7 @@ use crate::result::{Accumulated, Benchmark, Extreme, Index, MeasuredMachine, Var
 use crate::runs::Recorded;
 use crate::{Error, Metric};
 use statistics::many;
+use std::collections::BTreeMap;
 
 /// All benchmarks of all files, by name.
 pub(super) fn benchmarks(recorded: &[Recorded], deciding: Option<&Metric>) -> Vec<Benchmark> {
@@ -117,10 +118,9 @@ pub(super) fn accumulated(
     benchmarks: &[Benchmark],
     machines: &[MeasuredMachine],
 ) -> Vec<Accumulated> {
-    let family_of = |name: &str| {
-        let benchmark = benchmarks.iter().find(|benchmark| benchmark.name == name);
-        benchmark.map_or("", Benchmark::family)
-    };
+    let families: BTreeMap<&str, &str> =
+        benchmarks.iter().map(|own| (own.name.as_str(), own.family())).collect();
+    let family_of = |name: &str| families.get(name).copied().unwrap_or_default();
     let mut groups: Vec<((&str, &str), Vec<&Row>)> = Vec::new();
     for row in rows.iter().filter(|row| row.effect().estimate.is_finite()) {
         let key = (family_of(row.benchmark()), row.variant.as_str());

@@ -18,7 +18,7 @@ pub use args::Args;
 use build::program_log::ProgramLog;
 pub use perf_args::Asked;
 use record::settings::Registers;
-use record::{Branches, Ending, Stdout, Workload};
+use record::{Branches, Ending, Stdout, Summary, Workload};
 use report::record as tell;
 use std::io::IsTerminal;
 pub use target_args::TargetArgs;
@@ -70,11 +70,12 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     logged?;
     summary.notes.extend(args.perf.notes());
     let good = matches!(summary.ending, Ending::Code(code) if args.exit_code.contains(&code));
-    if good {
-        summary.ending = Ending::Code(0);
-    }
     if !global.quiet {
-        tell::lines(&summary, asked).iter().for_each(|line| eprintln!("{line}"));
+        // A good end is nothing to warn of.
+        let ending = if good { Ending::Code(0) } else { summary.ending };
+        tell::lines(&Summary { ending, ..summary.clone() }, asked)
+            .iter()
+            .for_each(|line| eprintln!("{line}"));
     }
     if args.format == Format::Json {
         output::print_json(&tell::json::object(&summary))?;
@@ -84,7 +85,11 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
     }
     // What is missing cannot be seen in what came.
     let lost = summary.lost_samples > 0 && !asked.takes_losses;
-    Ok(if lost { NEGATIVE } else { code_of(summary.ending) })
+    Ok(match lost {
+        true => NEGATIVE,
+        false if good => FINE,
+        false => code_of(summary.ending),
+    })
 }
 
 /// The exit code by how the program ended: one that was asked to stop did what it was asked.

@@ -34,7 +34,7 @@ const ZERO: Counters = Counters {
     itlb_4k_misses: 0,
     itlb_2m_misses: 0,
     interruptions: 0,
-    data: DataCounters { accesses: 0, l1d_misses: 0, dtlb_4k_misses: 0 },
+    data: DataCounters::ZERO,
 };
 
 impl Counters {

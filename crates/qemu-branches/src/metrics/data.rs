@@ -16,6 +16,10 @@ pub struct DataCounters {
     pub dtlb_4k_misses: u64,
 }
 
+impl DataCounters {
+    pub const ZERO: DataCounters = DataCounters { accesses: 0, l1d_misses: 0, dtlb_4k_misses: 0 };
+}
+
 /// A first-level data cache and a translation buffer; neither misses until it is made.
 pub struct DataSide {
     line_bits: u32,
@@ -35,7 +39,7 @@ impl DataSide {
         page: NOWHERE,
         l1d: Lru::absent(),
         dtlb_4k: Lru::absent(),
-        counters: DataCounters { accesses: 0, l1d_misses: 0, dtlb_4k_misses: 0 },
+        counters: DataCounters::ZERO,
     };
 
     /// Begins to simulate; what is there stays.

@@ -118,7 +118,7 @@ extern "C" fn vcpu_started(_id: PluginId, index: c_uint) {
     let (Some(cpu), Some(global)) = (unsafe { cpu(index) }, GLOBAL.get()) else { return };
     start(cpu, &global.settings.geometry);
     if let Some(geometry) = &global.settings.data {
-        // Its shapes are those of this crate.
+        // Its shapes were checked when they were read.
         let _ = cpu.core.data.begin(geometry);
     }
 }

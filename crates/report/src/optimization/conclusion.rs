@@ -38,11 +38,12 @@ impl Optimization {
                 let words = verdict_words(metric, compared);
                 format!("{result} beside {what}{}: {gained}{words}", of(command))
             };
-            if let Some(own) = self.beside_release.get(n) {
-                lines.push(beside(own, "the project's own release build"));
-            }
-            let own = |c: &&Compared| c.variant.ends_with(".release");
-            if let Some(own) = measurement.comparisons.iter().find(own) {
+            let release = self.beside_release.get(n);
+            lines.extend(release.map(|own| beside(own, "the project's own release build")));
+            let base = release.map(|own| own.base.as_str());
+            if let Some(own) =
+                measurement.comparisons.iter().find(|c| Some(c.variant.as_str()) == base)
+            {
                 lines.push(format!(
                     "the project's own release build beside the baseline{}: {}; that is what flags and \
                      compilers differ by, without profile and layout",

@@ -12,7 +12,7 @@ use crate::output;
 use crate::progress::Ticker;
 use anyhow::bail;
 use build::KernelTable;
-use compare::{AnalysisOptions, Recorded, Settings, gate};
+use compare::{AnalysisOptions, Design, Recorded, Settings, gate};
 use kernel::experiment::{
     Booting, Caches, Experiment, Form, Images, KernelVariant, analysed, design, images, is_of_data,
     recorded,
@@ -214,6 +214,11 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if let (false, Some(rounds)) = (args.native, args.rounds) {
         bail!("--rounds {rounds}: counts are the same in each round; times have rounds (--native)");
     }
+    for (at, caches) in args.caches.iter().enumerate() {
+        if args.caches.iter().take(at).any(|other| other.name == caches.name) {
+            bail!("--caches {}: two machines have this name", caches.name);
+        }
+    }
     // Told before an hour of building; kernels that are processes have the workload in them.
     let initrd = if args.native { None } else { Some(Initrd::of(args.initrd.as_deref())?) };
     let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders, form)?;
@@ -239,11 +244,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
     let metric = args.metric.unwrap_or("l1i-misses");
     let with_data = is_of_data(metric);
-    for (at, caches) in args.caches.iter().enumerate() {
-        if args.caches.iter().take(at).any(|other| other.name == caches.name) {
-            bail!("--caches {}: two machines have this name", caches.name);
-        }
-    }
     let usual = [Caches::default()];
     let all_caches = if args.caches.is_empty() { &usual } else { args.caches.as_slice() };
     let mut built = built;
@@ -262,18 +262,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     let settings = Settings { margin, ..Settings::default() };
     let design = design(&built, &settings)?;
-    let mut all = Vec::new();
-    for (caches, counts) in machines {
-        // What failed on a later machine is left out on all.
-        let kept = |name: &String| built.iter().any(|(variant, _)| variant.name == *name);
-        let counts: Vec<_> =
-            counts.into_iter().filter(|(name, _)| kept(name)).map(|(_, own)| own).collect();
-        let mut design = design.clone();
-        if !caches.name.is_empty() {
-            design.machine.name.clone_from(&caches.name);
-        }
-        all.push(recorded(design, &counts, metric)?);
-    }
+    let all = runs_of(machines, &design, metric)?;
     let analysis = analysed(&all, &options)?;
     let raw: Vec<PathBuf> = args.raw.iter().flat_map(|path| raw_files(path, &all)).collect();
     for (path, recorded) in raw.iter().zip(&all) {
@@ -284,6 +273,28 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let code = concluded(told, &args.output, &gates, global)?;
     // The others were compared and told, but a kernel that fails is no fine end.
     Ok(if failed.is_empty() { code } else { BAD_INPUT })
+}
+
+/// Counts of a machine, by the name of the variant.
+type OfMachine<'c> = (&'c Caches, Vec<(String, Vec<kernel::cost::Counts>)>);
+
+/// The runs that each machine's counts stand for; what failed on a later machine is left out on all.
+fn runs_of(
+    machines: Vec<OfMachine<'_>>,
+    design: &Design,
+    metric: &str,
+) -> anyhow::Result<Vec<Recorded>> {
+    let kept = |name: &String| design.variants.iter().any(|variant| variant.name == *name);
+    let of = |(caches, counts): OfMachine<'_>| {
+        let counts: Vec<_> =
+            counts.into_iter().filter(|(name, _)| kept(name)).map(|(_, own)| own).collect();
+        let mut design = design.clone();
+        if !caches.name.is_empty() {
+            design.machine.name.clone_from(&caches.name);
+        }
+        Ok(recorded(design, &counts, metric)?)
+    };
+    machines.into_iter().map(of).collect()
 }
 
 /// A file of runs for each machine: the one that was named, or with several its name and theirs.
