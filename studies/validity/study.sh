@@ -7,6 +7,8 @@ native=1
 native_rounds=24
 # Of each kernel; comparisons draw theirs from them.
 native_orders=48
+# For luck, of one section alone: what ten candidates for the image as built leave must tell half of the difference from luck.
+luck_orders=$((${STUDY_ORDERS:-$native_orders} * 9 / 4))
 # Of the kernel with itself; a tenth as many of each planted change.
 comparisons=${STUDY_COMPARISONS:-200}
 sections=pipe_latency,file_copy,tcp_rr,tcp_crr,udp_rr,key_value
@@ -38,5 +40,9 @@ run_study() {
   # The slow kernel has the base's flags but for the name, so that nothing else is compiled anew.
   compared --native --orders "$native_orders" --rounds "$native_rounds" --sections "$sections" --raw "$work/cpu-time.jsonl" \
     "${resume[@]}" --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "slow: KCFLAGS=-DPLANISH_PLANT=$plant" >"$work/cpu-time.txt"
-  python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work" "$comparisons"
+  resume=()
+  [ ! -e "$work/luck.jsonl" ] || resume=(--resume)
+  compared --native --orders "$luck_orders" --rounds "$native_rounds" --sections tcp_rr --raw "$work/luck.jsonl" \
+    "${resume[@]}" --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "slow: KCFLAGS=-DPLANISH_PLANT=$plant" >"$work/luck.txt"
+  python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work/luck.jsonl" "$work" "$comparisons"
 }

@@ -43,6 +43,22 @@ pub struct Around<'c> {
     pub stop: Option<&'c str>,
 }
 
+impl Default for Around<'_> {
+    fn default() -> Self {
+        static NOTHING: BTreeMap<String, String> = BTreeMap::new();
+        Around {
+            environment: &NOTHING,
+            directory: None,
+            exit_codes: &[],
+            set_up: None,
+            tear_down: None,
+            start: None,
+            ready: None,
+            stop: None,
+        }
+    }
+}
+
 impl Around<'_> {
     /// Whether a command runs as it is: it is the program with its arguments, and nothing stands
     /// around it.

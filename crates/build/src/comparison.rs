@@ -1,11 +1,12 @@
 //! What does a planish.toml compare? Its variants, how they are built, and its benchmarks.
 
+use crate::around::Around;
 use crate::config::Compiler;
 use crate::plan::STATE_DIRECTORY;
 use crate::toolchain::Toolchain;
 use crate::variant_plan::{LINKER_DIRECTORY, variant_step};
 use crate::variants::{Cell, CompareConfig, VariantConfig};
-use crate::{Error, Plan, Step};
+use crate::{Error, Plan, Step, startable};
 use compare::settings::{enough_layouts, metrics};
 use compare::{
     Benchmark, Design, LayoutMode, MOST_ROUNDS, Metric, Settings, Source, Variant, layouts,
@@ -47,6 +48,7 @@ impl Comparison {
         let full = file.canonicalize().map_err(unread(&file))?;
         let directory = full.parent().unwrap_or(Path::new("/")).to_owned();
         let path = std::env::var("PATH").unwrap_or_default();
+        check_commands(&config, &directory).map_err(|found| problem(&file, found))?;
         let tools = config.build.as_ref().map(|build| Toolchain::find(build, &path)).transpose()?;
         Ok(Comparison { config, directory, file, tools })
     }
@@ -281,6 +283,21 @@ impl Comparison {
     /// Where the repository does not tell.
     pub fn subject(&self, commit: &str) -> Result<String, Error> {
         git(&self.directory, &["log", "-1", "--format=%s", commit])
+    }
+}
+
+/// Refuses commands that cannot be started, before anything is built for them.
+fn check_commands(config: &CompareConfig, directory: &Path) -> Result<(), String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let check = |table: &str, lines: &[&str], around: &Around| {
+        startable::check(table, lines, around, directory, &path)
+    };
+    for benchmark in &config.benchmarks {
+        check("[[benchmark]]", &[&benchmark.command], &Around::default())?;
+    }
+    match config.evaluate.as_ref().filter(|_| config.benchmarks.is_empty()) {
+        Some(evaluate) => check("[evaluate]", &evaluate.command.all(), &evaluate.around()),
+        None => Ok(()),
     }
 }
 

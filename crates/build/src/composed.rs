@@ -116,12 +116,35 @@ impl Said {
             crate::config::read_text(&file)?
         };
         let work = if self.describes() { Work::default() } else { self.work.clone() };
-        let text = merged(table(&text, &file)?, &work, &self.settings, self.describes())?;
+        let with = |settings: &[String]| {
+            merged(table(&text, &file)?, &work, settings, self.describes())
+        };
         // What is wrong is said of what the user named.
-        let config = Config::parse(&text, &file)?;
+        let parse = |text: &str| Config::parse(text, &file);
+        let text = with(&self.settings)?;
+        let config = parse(&text).or_else(|error| {
+            parse(&with(&[])?)?;
+            let wrong = (1..=self.settings.len()).find_map(|count| {
+                let some = self.settings.get(..count)?;
+                let error = parse(&with(some).ok()?).err()?;
+                Some(Error::Setting { setting: some.last()?.clone(), problem: bare(&error) })
+            });
+            Err(wrong.unwrap_or(error))
+        })?;
         let path = directory.join(STATE_DIRECTORY).join("planish.toml");
         Ok(Meant { config, path, text: Some(text), notes })
     }
+}
+
+/// What is wrong with a configuration, without the place in a text that the user has not written.
+fn bare(error: &Error) -> String {
+    let said = match error {
+        Error::Config { problem, .. } => problem.clone(),
+        other => other.to_string(),
+    };
+    let lines: Vec<&str> = said.trim_end().lines().collect();
+    let marked = lines.iter().rposition(|line| line.trim_start().starts_with("| "));
+    lines.get(marked.map_or(0, |at| at + 1)..).unwrap_or_default().join(" ")
 }
 
 /// A few names, and how many more there are.
@@ -283,6 +306,10 @@ mod tests {
         assert!(refused("evaluate.rounds").contains("TABLE.KEY=VALUE"));
         assert!(refused("evaluate.rouds=30").contains("rouds"), "an unknown key is named");
         assert!(refused("evaluate.rounds=few").contains("rounds"));
+        let all = ["evaluate.seed=2", "evaluate.rouds=30", "evaluate.rounds=3"];
+        let said = said(&all).meant(&file).unwrap_err().to_string();
+        assert!(said.contains("evaluate.rouds=30") && said.contains("unknown field"), "{said}");
+        assert!(!said.contains("line") && !said.contains("seed=2"), "{said}");
         std::fs::write(&file, "[build").unwrap();
         let broken = refused("evaluate.rounds=9");
         assert!(broken.contains("planish.toml") && !broken.contains("--set"), "{broken}");

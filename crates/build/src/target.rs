@@ -152,7 +152,7 @@ pub fn build_request(
     let out = text(&directory.join(&folder));
     let mut request = BuildCommand {
         command: build.command.words(),
-        environment: flags::variables(build, options, tools, (phase, extras), &out),
+        environment: taken().chain(flags::variables(build, options, tools, (phase, extras), &out)).collect(),
         wrappers: Vec::new(),
         sources: build.sources.iter().map(Input::from).collect(),
         knowledge: read.map(Input::from),
@@ -190,17 +190,20 @@ pub fn build_request(
 pub(crate) const OWN_VARIABLES: [&str; 7] =
     ["CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "RUSTFLAGS"];
 
+/// What a build may take of the environment: a part of its step, which runs again where that is
+/// another.
+fn taken() -> impl Iterator<Item = (String, String)> {
+    OWN_VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)))
+}
+
 /// What the project's own release build asks for: nothing of planish's but where to write.
 pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path) -> BuildCommand {
     let folder = Path::new(STATE_DIRECTORY).join("build");
     let kept = crate::images::program(build, RELEASE);
     let out = text(&directory.join(&folder));
-    // What it takes of the environment is a part of the step, which runs again where that is another.
-    let taken =
-        OWN_VARIABLES.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)));
     BuildCommand {
         command: command.words(),
-        environment: taken.chain([("PLANISH_OUT".to_owned(), out)]).collect(),
+        environment: taken().chain([("PLANISH_OUT".to_owned(), out)]).collect(),
         wrappers: Vec::new(),
         sources: build.sources.iter().map(Input::from).collect(),
         knowledge: None,

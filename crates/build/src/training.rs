@@ -237,7 +237,8 @@ fn time_once(line: &str, log: Option<&Path>, stop: &AtomicBool) -> Result<Timed,
         let last = if last.is_empty() { last.concat() } else { format!(" ({})", last.join(" | ")) };
         let good = match status.code() {
             Some(code) => format!(
-                "it must end with 0; if {code} is as good, say exit_codes = [{code}] in [workload] and [evaluate]"
+                "it must end with 0, or with one of exit_codes in [workload] and [evaluate]: if {code} is as good, \
+                 name it there"
             ),
             None => "it must end with exit code 0".to_owned(),
         };

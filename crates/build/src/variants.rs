@@ -176,7 +176,15 @@ impl CompareConfig {
                         "the benchmarks give more than {MOST_CELLS} combinations of parameters"
                     ));
                 }
-                cells.push(cell(benchmark, parameters)?);
+                let made = cell(benchmark, parameters)?;
+                if cells.iter().any(|known: &Cell| known.name == made.name) {
+                    return Err(format!(
+                        "[[benchmark]] {:?} is there twice; every name, and every value of a parameter, stands \
+                         for one row",
+                        made.name
+                    ));
+                }
+                cells.push(made);
             }
         }
         if let (true, Some(evaluate)) = (cells.is_empty(), &self.evaluate) {
@@ -255,6 +263,13 @@ fn cell(benchmark: &BenchmarkConfig, parameters: BTreeMap<String, String>) -> Re
         }
     }
     let words = split_words(&benchmark.command).map_err(|e| format!("{place}: {e}"))?;
+    let known = |name: &str| name == "bin" || parameters.contains_key(name);
+    if let Some(name) = words.iter().find_map(|word| placeholder(word, known)) {
+        return Err(format!(
+            "{place}: {{{name}}} stands for nothing: {{bin}} is the program, and parameters = {{ {name} = […] }} \
+             gives {{{name}}} values"
+        ));
+    }
     let fill = |word: &String| {
         parameters
             .iter()
@@ -268,6 +283,16 @@ fn cell(benchmark: &BenchmarkConfig, parameters: BTreeMap<String, String>) -> Re
         parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let name = [&[benchmark.name.clone()][..], &values].concat().join(" ");
     Ok(Cell { name, command, parameters, metrics: benchmark.metrics.clone() })
+}
+
+/// The first `{name}` of a word that is not `known`.
+fn placeholder(word: &str, known: impl Fn(&str) -> bool) -> Option<&str> {
+    let names = word.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    let is_name = |name: &str| {
+        name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter))
+    };
+    names.map(|(name, _)| name).find(|name| is_name(name) && !known(name))
 }
 
 #[cfg(test)]
@@ -309,5 +334,8 @@ mod tests {
         assert!(wrong("[build]\ncommand = 'make'\nbinary = 'app'\n", "").contains("no [build]"));
         assert!(wrong("{what}", "x").contains("does not use the parameter {what}"));
         assert!(wrong("{bin}", "app").contains("does not mention {bin}"));
+        assert!(wrong("{bin} -n", "{bin} x{zzz} -n").contains("{zzz} stands for nothing"));
+        assert!(wrong("[1, 20]", "[1, 20, 1]").contains("\"sum n=1 what=a b\" is there twice"));
+        assert!(parse(&TWO.replace("{bin} -n", "{bin} {} '{ print $1 }' -n")).is_ok());
     }
 }

@@ -53,6 +53,7 @@ impl Finished<'_> {
             .collect();
         let mut measurements = Vec::new();
         let mut branches = Vec::new();
+        let mut stopped = Vec::new();
         let mut last_step = Vec::new();
         let mut beside_release = Vec::new();
         let config = &self.project.config;
@@ -61,6 +62,9 @@ impl Finished<'_> {
             let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
             // While it was written the file had another name.
             measurement.raw = vec![files.runs(n).display().to_string()];
+            stopped.extend(measurement.stopped.iter().map(|stopped| {
+                format!("{} is not compared on {command}: {}", stopped.variant, stopped.reason)
+            }));
             if has_pairs {
                 let runs = self.runs(&files, n)?;
                 last_step.extend(self.added_by_layout(&files, &runs)?);
@@ -93,9 +97,9 @@ impl Finished<'_> {
                 evidence: Some(evidence.clone()),
                 training: trained,
             },
-            warnings: evidence
-                .warning
+            warnings: stopped
                 .into_iter()
+                .chain(evidence.warning)
                 .chain(self.image_warnings(&files, &images)?)
                 .chain(self.warnings(&verified))
                 .chain(self.notes())

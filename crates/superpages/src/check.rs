@@ -60,16 +60,22 @@ impl Reason {
         }
     }
 
-    /// What cures it, where something does.
-    pub fn cure(self) -> Option<&'static str> {
-        match self {
+    /// What cures it for pages of this size, where something does. Files are rewritten for superpages
+    /// of 2 MiB alone.
+    pub fn cure(self, size: Size) -> Option<String> {
+        if size.contiguous || size.bytes != SUPERPAGE {
+            let linked = matches!(self, Reason::OffsetSkew | Reason::PieBase);
+            return linked.then(|| format!("link with -Wl,-z,max-page-size={:#x}", size.bytes));
+        }
+        let cure = match self {
             Reason::OffsetSkew | Reason::PieBase => Some("planish pages align"),
             Reason::TailFiller => Some("planish pages align --fill"),
             Reason::Head | Reason::MixedProtection | Reason::Tail => {
                 Some("link with segments of their own superpages")
             }
             Reason::SmallSegment => None,
-        }
+        };
+        cure.map(str::to_owned)
     }
 }
 

@@ -16,7 +16,8 @@ pub struct Compare {
     pub among: usize,
     /// Whether programs may print what the first does not.
     pub ignore_output: bool,
-    /// The programs, and whether the rest is worth measuring without it.
+    /// The programs, and whether the rest is worth measuring without it: it may be missing, and
+    /// may fail.
     pub programs: Vec<(Input, bool)>,
     /// The libraries of the project that the programs run with, in all variants that must be there.
     pub libraries: Vec<Input>,
@@ -32,6 +33,8 @@ pub struct Compare {
 
 impl Compare {
     pub(super) fn call(&self) -> Call {
+        let optional = self.programs.iter().filter(|(_, optional)| *optional);
+        let optional = optional.map(|(program, _)| program.as_ref());
         let mut call = Call::planish(["compare"])
             .with_json(&self.result)
             .with_option("--rounds", self.rounds)
@@ -47,6 +50,10 @@ impl Compare {
                 true => Word::Optional(program.clone()),
                 false => Word::Input(program.clone()),
             }));
+        for program in optional {
+            let name = program.file_name().unwrap_or_default();
+            call = call.with_option("--optional", name.to_string_lossy());
+        }
         for folder in &self.library_path {
             call = call.with("--library-path").with(folder.as_path());
         }

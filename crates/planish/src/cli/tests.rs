@@ -168,3 +168,16 @@ fn the_page_of_options_is_what_the_commands_say() {
     let differs = kept.lines().zip(page.lines()).position(|(kept, said)| kept != said);
     assert!(kept == page, "{path} differs from line {differs:?} on; run `make options`");
 }
+
+/// A line that clap breaks cannot be pasted into a shell; a backslash at its end can.
+#[test]
+fn examples_of_the_help_fit_on_a_terminal_of_80_columns() {
+    let mut wide = Vec::new();
+    let all = Cli::command();
+    each(&all, "planish", &mut |command, words| {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = help.lines().filter(|line| line.starts_with("  ") && line.chars().count() > 80);
+        wide.extend(lines.map(|line| format!("{words}: {line}")));
+    });
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}

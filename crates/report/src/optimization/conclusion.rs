@@ -8,10 +8,27 @@ use ::compare::result::{Compared, Verdict};
 pub(super) fn verdict_words(metric: &str, compared: &Compared) -> String {
     let ratio = ratio_words(compared);
     match compared.verdict {
-        Verdict::Faster | Verdict::Slower => format!("{metric} {ratio}"),
+        Verdict::Faster => format!("faster, {metric} {ratio}"),
+        Verdict::Slower => format!("slower, {metric} {ratio}"),
         Verdict::Same => format!("no difference shown in {metric}, {ratio}"),
         Verdict::LayoutLuck => format!("only layout luck in {metric}, {ratio}"),
         Verdict::Undecided => format!("undecided in {metric}, {ratio}"),
+    }
+}
+
+/// Why an interval that leaves out 1 is no claim; nothing where there is no such interval.
+fn open_words(compared: &Compared) -> String {
+    let beside_one = compared.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+    match compared.confirmation {
+        _ if compared.verdict != Verdict::Undecided || !beside_one => String::new(),
+        Some(second) => {
+            format!("; the {} rounds that were to confirm it did not", second.rounds)
+        }
+        None => format!(
+            "; with so many comparisons in one run that can be chance (p = {:.3} alone, {:.3} among \
+             all of them)",
+            compared.p_value, compared.p_corrected
+        ),
     }
 }
 
@@ -30,13 +47,8 @@ impl Optimization {
             let command =
                 measurement.benchmarks.first().map(|benchmark| benchmark.command.as_str());
             let beside = |compared: &Compared, what: &str| {
-                let gained = match compared.verdict {
-                    Verdict::Faster => "faster, ",
-                    Verdict::Slower => "slower, ",
-                    _ => "",
-                };
-                let words = verdict_words(metric, compared);
-                format!("{result} beside {what}{}: {gained}{words}", of(command))
+                let (words, open) = (verdict_words(metric, compared), open_words(compared));
+                format!("{result} beside {what}{}: {words}{open}", of(command))
             };
             let release = self.beside_release.get(n);
             lines.extend(release.map(|own| beside(own, "the project's own release build")));

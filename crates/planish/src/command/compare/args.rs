@@ -180,6 +180,9 @@ pub struct Output {
     /// the claims may be false)
     #[arg(long, value_parser = CORRECT, default_value = "holm")]
     pub correct: Correction,
+    /// A variant that may fail: the exit code is then that of the others. Repeat it for more
+    #[arg(long, value_name = "NAME")]
+    pub optional: Vec<String>,
 }
 
 const LAYOUT_MODE: Choice<LayoutMode> = Choice(&[

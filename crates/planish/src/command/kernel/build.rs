@@ -19,12 +19,12 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish kernel build linux-6.12 --build out                           # out/.config is there: a \
-                        kernel to record
-  planish kernel build linux-6.12 --build out --profile kernel.afdo --first-round
-  planish kernel build linux-6.12 --build out --profile second.afdo --layout kernel
-  planish kernel build linux-6.12 --build out --dry-run --profile kernel.afdo      # print the \
-                        command of make
+  planish kernel build linux-6.12 --build out  # with out/.config: to record
+  planish kernel build linux-6.12 --build out \\
+      --profile kernel.afdo --first-round
+  planish kernel build linux-6.12 --build out \\
+      --profile second.afdo --layout kernel
+  planish kernel build linux-6.12 --build out --dry-run   # what make is told
 
 Exit codes: 0 fine, 2 wrong usage or input, or make failed.")]
 pub struct Args {

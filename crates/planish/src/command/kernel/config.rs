@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
     after_help = "\
 Examples:
   planish kernel config linux-6.12 > profile.config
-  planish kernel config check linux-6.12                          # linux-6.12/.config
-  planish kernel config check linux-6.12 build/.config --for autofdo --format json"
+  planish kernel config check linux-6.12          # linux-6.12/.config
+  planish kernel config check linux-6.12 out/.config --for autofdo"
 )]
 pub struct Args {
     #[command(subcommand)]

@@ -29,8 +29,9 @@ use std::path::{Path, PathBuf};
 Examples:
   planish kernel optimize linux-6.12 --output-dir out
   planish kernel optimize linux-6.12 --output-dir out --dry-run
-  planish kernel optimize linux-6.12 --output-dir out --config my.config --align 64
-  planish kernel optimize linux-6.1 --output-dir out --rounds 1 --no-layout --cc 'ccache clang-22'
+  planish kernel optimize linux-6.12 --output-dir out --config my.config
+  planish kernel optimize linux-6.1 --output-dir out --rounds 1 --no-layout \\
+      --cc 'ccache clang-22'
 
 Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first,
 2 a step failed, 3 a compiler or an emulator is missing, 130 interrupted.")]

@@ -20,10 +20,9 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish kernel prepare linux-6.12 --dry-run > profiles.diff    # look first, or apply it with \
-                        patch -p1
+  planish kernel prepare linux-6.12 --dry-run > profiles.diff  # or: patch -p1
   planish kernel prepare linux-6.12
-  planish kernel prepare linux-6.12 --revert                     # byte for byte what it was
+  planish kernel prepare linux-6.12 --revert        # byte for byte what it was
 
 Exit codes: 0 the tree has the options (with --revert: has ours no longer), 2 it was not changed.")]
 pub struct Args {

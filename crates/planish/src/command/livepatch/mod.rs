@@ -52,9 +52,9 @@ struct ClosureArgs {
 const EXAMPLES: &str = "\
 Examples:
   planish livepatch closure build --function do_sys_open
-  planish livepatch closure build --function fs/open.c:build_open_flags --format json
+  planish livepatch closure build --function fs/open.c:do_open --format json
   planish livepatch closure build --patch fix.diff --possible
-  planish livepatch closure build --function parse --emit dot | dot -Tsvg > parse.svg
+  planish livepatch closure build --function parse --emit dot | dot -Tsvg > f.svg
   planish livepatch diff build-old build-new
   planish livepatch flags --compiler gcc --matrix >> planish.toml";
 

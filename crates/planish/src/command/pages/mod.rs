@@ -15,14 +15,12 @@ use crate::cli::Global;
 
 const EXAMPLES: &str = "\
 Examples:
-  planish pages check ./app libbig.so          what of the text can lie on superpages, and why not \
-                        the rest
-  planish pages check --system                 the same for the large programs and libraries of \
-                        this machine
-  planish pages align libbig.so -o new.so      move the text in the file so that it can
-  planish pages run -- ./app input             warm the program and its libraries, then run it
-  planish pages verify PID --min 90            does it lie on superpages? exit code 1 when not
-  planish pages experiment -- ./app input      does it help?";
+  planish pages check ./app libbig.so      # what of the text can lie on superpages
+  planish pages check --system             # of the large programs of this machine
+  planish pages align libbig.so -o new.so  # move the text in the file so it can
+  planish pages run -- ./app input         # warm program and libraries, run it
+  planish pages verify PID --min 90        # does it lie there? exit code 1 if not
+  planish pages experiment -- ./app input  # does it help?";
 
 /// Put program text on superpages, and prove that it lies there.
 ///

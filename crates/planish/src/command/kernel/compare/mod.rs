@@ -71,11 +71,14 @@ const METRIC: Choice<&str> = Choice(&[
 Examples:
   planish kernel compare linux-6.12 --output-dir out --variant base \\
       --variant 'align32: KCFLAGS=-falign-functions=32'
-  planish kernel compare linux-6.12 --output-dir out --orders 20 --metric taken-branches \\
-      --variant 'O2: CC=gcc' --variant 'O3: CC=gcc KCFLAGS=-O3' --html kernels.html
-  planish kernel compare linux-6.12 --output-dir out --variant base --variant 'smp: CONFIG_NR_CPUS=2'
-  planish kernel compare linux-6.12 --output-dir out --project studies/align/planish.toml
-  planish kernel compare linux-6.12 --output-dir out --native --variant 'O3: KCFLAGS=-O3' --raw runs.jsonl
+  planish kernel compare linux-6.12 --output-dir out --orders 20 \\
+      --metric taken-branches --html kernels.html \\
+      --variant 'O2: CC=gcc' --variant 'O3: CC=gcc KCFLAGS=-O3'
+  planish kernel compare linux-6.12 --output-dir out \\
+      --variant base --variant 'smp: CONFIG_NR_CPUS=2'
+  planish kernel compare linux-6.12 --output-dir out --project planish.toml
+  planish kernel compare linux-6.12 --output-dir out --native \\
+      --variant 'O3: KCFLAGS=-O3' --raw runs.jsonl
 
 Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of --fail-if is hit), 2 wrong usage or input, or a
 variant that does not build or boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more, 130
