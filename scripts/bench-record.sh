@@ -4,7 +4,7 @@
 #
 # The CPU time of the recorder alone is that of everything it waited for, less that of the workload, which is measured from
 # within the recording by the same program (demo/record/rusage.c). What sampling costs in the workload is the kernel's and
-# the same for all. Medians of BENCH_ROUNDS rounds (default 5); every run is in the .json.
+# the same for all. Medians of BENCH_ROUNDS rounds (default 5); every run is in the .json. BENCH_OUT: another place for both.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -52,10 +52,11 @@ declare -A events=(
 declare -A recorder=(
   [planish]="$planish record" [planish-raw]="$planish record --no-compress" [planish-z]="$planish record -z" [planish-z-r]="$planish record -z -r 1"
   [planish-z-threads-r]="$planish record -z --threads -r 1"
+  [planish-threads-near]="$planish record --threads=node --affinity=node"
   [perf]="$perf record" [perf-aio]="$perf record --aio" [perf-threads]="$perf record --threads"
   [perf-best]="$perf record -m16M -z1 --threads -r1"
 )
-order="perf-best planish-z-r planish-z planish-z-threads-r planish planish-raw perf perf-aio perf-threads"
+order="perf-best planish-z-r planish-z planish-z-threads-r planish-threads-near planish planish-raw perf perf-aio perf-threads"
 slow='
 import sys, time
 rate, began, done = float(sys.argv[1]), time.monotonic(), 0
@@ -98,7 +99,7 @@ for round in $(seq "$rounds"); do
   done
   echo "bench-record: round $round of $rounds" >&2
 done
-out=measurements/$(date +%F)-record
+out=${BENCH_OUT:-measurements/$(date +%F)-record}
 python3 - "$runs" "$out" "$rounds" "$("$perf" --version)" <<'PY'
 import json, os, platform, statistics, sys
 runs, out, rounds, perf = sys.argv[1:]

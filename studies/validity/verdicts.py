@@ -1,6 +1,8 @@
 """Puts runs of two kernels in many orders together to comparisons whose truth is known, and counts the verdicts.
 
-    verdicts.py PLANISH RUNS DIRECTORY COMPARISONS
+    verdicts.py PLANISH RUNS LUCK DIRECTORY COMPARISONS
+
+RUNS are of all sections, LUCK of one section in more orders.
 
 Every comparison is a file of runs that `planish compare show` judges, as it judges those of `planish kernel compare`: two
 variants, each as built (an order that plays this part, run twice a round) and in some orders. Orders are drawn without
@@ -14,22 +16,39 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-planish, path, work, comparisons = sys.argv[1:]
-lines = [json.loads(line) for line in open(path)]
-head, runs = lines[0], [run for run in lines[1:] if run["round"] > 0]
-design = head["design"]
-benchmarks = [benchmark["name"] for benchmark in design["benchmarks"]]
-# Half of the rounds are the runs, the other half the second runs of the images as built.
-rounds = design["rounds"] // 2
-by_image = collections.defaultdict(list)
-for run in runs:
-    if run["copy"] == 0:
-        by_image[run["variant"], run["layout"]].append(run)
-orders = [layout for variant, layout in by_image if variant == 0 and layout > 0]
+planish, path, luck_path, work, comparisons = sys.argv[1:]
 
 
-def compared(number, images):
+class Runs:
+    """What was measured: by variant, order and round."""
+
+    def __init__(self, path):
+        lines = [json.loads(line) for line in open(path)]
+        self.head = lines[0]
+        self.design = self.head["design"]
+        self.benchmarks = [benchmark["name"] for benchmark in self.design["benchmarks"]]
+        # Half of the rounds are the runs, the other half the second runs of the images as built.
+        self.rounds = self.design["rounds"] // 2
+        self.by_image = collections.defaultdict(list)
+        for run in lines[1:]:
+            if run["round"] > 0 and run["copy"] == 0:
+                self.by_image[run["variant"], run["layout"]].append(run)
+        self.orders = [layout for variant, layout in self.by_image if variant == 0 and layout > 0]
+
+    def median(self, image, benchmark):
+        own = [run["printed"]["cpu-time"] for run in self.by_image[image] if run["benchmark"] == benchmark]
+        return sorted(own)[len(own) // 2]
+
+    def drawn(self, count):
+        return chance.sample(self.orders, count)
+
+
+chance = random.Random(1)
+
+
+def compared(runs, number, images):
     """Verdicts by benchmark; `images` are those of both variants, (variant, order) each, as built first."""
+    design, rounds = runs.design, runs.rounds
     own = {**design, "rounds": rounds, "variants": []}
     text = []
     # In the order in which they ran: by it drifts of the machine are told from differences.
@@ -45,7 +64,7 @@ def compared(number, images):
             }
         )
         for place, image in enumerate(chosen):
-            for run in by_image[image]:
+            for run in runs.by_image[image]:
                 copy = int(run["round"] > rounds)
                 if copy and place:
                     continue
@@ -55,24 +74,19 @@ def compared(number, images):
     text.extend(json.dumps({**run, "sequence": place}) for place, run in enumerate(played, 1))
     file = f"{work}/comparison-{number}.jsonl"
     with open(file, "w") as out:
-        out.write("\n".join([json.dumps({**head, "design": own}), *text]) + "\n")
+        out.write("\n".join([json.dumps({**runs.head, "design": own}), *text]) + "\n")
     told = subprocess.run([planish, "compare", "show", file, "--format", "json"], capture_output=True, text=True)
     if told.returncode not in (0, 1, 4):
         sys.exit(f"{file}: {told.stderr}")
     return {row["benchmark"]: row["verdict"] for row in json.loads(told.stdout)["comparisons"]}
 
 
-def many(comparisons):
+def many(runs, comparisons):
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(lambda one: compared(*one), enumerate(comparisons)))
+        return list(pool.map(lambda one: compared(runs, *one), enumerate(comparisons)))
 
 
-def mean(image, benchmark):
-    own = [run["printed"]["cpu-time"] for run in by_image[image] if run["benchmark"] == benchmark]
-    return sorted(own)[len(own) // 2]
-
-
-def table(title, found, wanted):
+def table(title, benchmarks, found, wanted):
     print(f"\n## {title}\n")
     names = ["slower", "faster", "layout-luck", "same", "undecided"]
     print("| benchmark | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
@@ -82,20 +96,14 @@ def table(title, found, wanted):
     print(f"\n{wanted(found)}")
 
 
-chance = random.Random(1)
-
-
-def drawn(count):
-    return chance.sample(orders, count)
-
-
+all_runs = Runs(path)
 # What a study of 48 orders takes; fewer where there are fewer.
-count = min(8, len(orders) // 2 - 1)
+count = min(8, len(all_runs.orders) // 2 - 1)
 same = []
 for _ in range(int(comparisons)):
-    chosen = drawn(2 * (count + 1))
+    chosen = all_runs.drawn(2 * (count + 1))
     same.append([[(0, layout) for layout in half] for half in (chosen[: count + 1], chosen[count + 1 :])])
-called = many(same)
+called = many(all_runs, same)
 
 
 def wrong(found):
@@ -108,18 +116,21 @@ def wrong(found):
     )
 
 
-table(f"One kernel beside itself, {count} orders each, {len(same)} comparisons", called, wrong)
+table(f"One kernel beside itself, {count} orders each, {len(same)} comparisons", all_runs.benchmarks, called, wrong)
 
 # As built, the slowest order of ten stands beside the fastest of ten others; all that are left are averaged over.
 planted = (int(comparisons) + 9) // 10
-ten = min(10, len(orders) // 4)
-count = (len(orders) - 2 * ten) // 2
+more = Runs(luck_path)
+ten = min(10, len(more.orders) // 4)
+count = (len(more.orders) - 2 * ten) // 2
 unlucky = []
-network = benchmarks.index("tcp_rr")
+network = more.benchmarks.index("tcp_rr")
+apart = []
 for _ in range(planted):
-    chosen = drawn(2 * (count + ten))
-    first = min(chosen[:ten], key=lambda layout: mean((0, layout), network))
-    last = max(chosen[ten : 2 * ten], key=lambda layout: mean((0, layout), network))
+    chosen = more.drawn(2 * (count + ten))
+    first = min(chosen[:ten], key=lambda layout: more.median((0, layout), network))
+    last = max(chosen[ten : 2 * ten], key=lambda layout: more.median((0, layout), network))
+    apart.append(more.median((0, last), network) / more.median((0, first), network))
     rest = chosen[2 * ten :]
     unlucky.append(
         [[(0, layout) for layout in (first, *rest[:count])], [(0, layout) for layout in (last, *rest[count:])]]
@@ -130,19 +141,23 @@ def luck(found):
     own = [one["tcp_rr"] for one in found]
     good = sum(verdict not in ("slower", "faster") for verdict in own)
     named = own.count("layout-luck")
-    return f"tcp_rr: not called slower or faster in {good} of {len(own)} comparisons, called layout luck in {named} (wanted: 95 %)."
+    return (
+        f"tcp_rr: not called slower or faster in {good} of {len(own)} comparisons, called layout luck in {named} (wanted: "
+        f"95 %). As built the two lie {min(apart):.3f} to {max(apart):.3f} apart."
+    )
 
 
 title = f"One kernel, but as built the slowest of {ten} orders beside the fastest of {ten}, {count} orders each, {planted} comparisons"
-table(title, many(unlucky), luck)
+table(title, more.benchmarks, many(more, unlucky), luck)
 
+orders, benchmarks = all_runs.orders, all_runs.benchmarks
 for count in sorted({min(count, len(orders) - 1) for count in (8, 16, 32, 47)}):
     slow = []
     for _ in range(planted):
-        slow.append([[(0, layout) for layout in drawn(count + 1)], [(1, layout) for layout in drawn(count + 1)]])
+        slow.append([[(variant, layout) for layout in all_runs.drawn(count + 1)] for variant in (0, 1)])
     effect = []
     for benchmark in range(len(benchmarks)):
-        logs = [sorted(mean((variant, layout), benchmark) for layout in orders) for variant in (0, 1)]
+        logs = [sorted(all_runs.median((variant, layout), benchmark) for layout in orders) for variant in (0, 1)]
         effect.append(f"{benchmarks[benchmark]} {logs[1][len(orders) // 2] / logs[0][len(orders) // 2]:.3f}")
 
     def power(found, effect=effect):
@@ -153,4 +168,5 @@ for count in sorted({min(count, len(orders) - 1) for count in (8, 16, 32, 47)}):
             + "."
         )
 
-    table(f"A slow-down planted in the network path, {count} orders each, {planted} comparisons", many(slow), power)
+    title = f"A slow-down planted in the network path, {count} orders each, {planted} comparisons"
+    table(title, benchmarks, many(all_runs, slow), power)

@@ -36,6 +36,11 @@ fn has(tool: &str) -> bool {
     found
 }
 
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+}
+
 /// Runs a study; its write-up.
 fn study(name: &str, orders: u32, rounds: u32) -> Option<String> {
     let needed = ["clang-22", "ld.lld-22", "gcc", "make", "python3", "bash"];
@@ -59,6 +64,8 @@ fn study(name: &str, orders: u32, rounds: u32) -> Option<String> {
         .env("STUDY_ROUNDS", rounds.to_string())
         .env("STUDY_COMPARISONS", "10")
         .env("STUDY_SIZES", "small")
+        .env("BENCH_PRODUCTS", "10")
+        .env("BENCH_TURNS", "500")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
@@ -105,6 +112,17 @@ fn profile_records_rebuilds_and_lays_out() {
     let Some(text) = study("profile", 2, 6) else { return };
     for variant in ["| autofdo |", "| layout |"] {
         assert!(text.contains(variant), "{variant}: {text}");
+    }
+}
+
+#[test]
+fn record_counts_losses_and_costs_beside_perf() {
+    if !has("perf") || !is_root() {
+        return println!("skipped: real-time priorities and perf's limits need root and perf");
+    }
+    let Some(text) = study("record", 2, 1) else { return };
+    for part in ["## One node, beside perf", "| planish-threads-near |", "| perf-best |", "start-up"] {
+        assert!(text.contains(part), "{part}: {text}");
     }
 }
 

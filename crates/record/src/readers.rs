@@ -149,6 +149,7 @@ pub(crate) fn read(stream: &Shared, opened: &Opened, signals: &Signals, how: &St
             signals.notify();
         }
         if last {
+            stream.settle();
             return;
         }
     }

@@ -62,6 +62,7 @@ pub(crate) fn streams(
         .map(|(number, ((ring, aux), cpu))| Emptied {
             account: Account { cpu: *cpu, bytes: ring.data_bytes() as u64, ..Account::default() },
             near: near(*cpu, how),
+            node: topology::node_number(*cpu).unwrap_or(0),
             thread: opened.thread,
             ring,
             aux,
@@ -151,12 +152,14 @@ impl End<'_> {
         let mut whole = self.whole.take();
         let mut parts = Vec::new();
         let mut rings: Vec<Emptied> = Vec::new();
+        let mut readers = Vec::new();
         let mut by_records = 0;
         for stream in streams {
             if let Some((bytes_in, bytes_out)) = stream.compressed() {
                 let sum = compressed.unwrap_or_default();
                 compressed = Some((sum.0 + bytes_in, sum.1 + bytes_out));
             }
+            readers.push(stream.placement.clone());
             let (own, watch, sink) = stream.into_parts();
             rings.extend(own);
             by_records += watch.lost;
@@ -200,7 +203,8 @@ impl End<'_> {
         let bytes = if !seen.is_empty() { output.finish(&features)? } else { 0 };
         let files = self.rotation.files;
         let (full, hotplug) = (ended.full, ended.hotplug);
-        let streamed = Streamed { losses, compressed, deepest, waited, files, full, hotplug };
+        let streamed =
+            Streamed { losses, compressed, deepest, waited, files, full, hotplug, readers };
         Ok(Finished { seen, streamed, output: path, bytes, ending: ended.ending })
     }
 

@@ -11,6 +11,7 @@ use crate::aux::{self, Resuming};
 use crate::backlog::Backlog;
 use crate::effort::{Effort, Packing};
 use crate::losses::Account;
+use crate::placement::Placement;
 use crate::sink::Sink;
 use crate::span::{Header, Span};
 use crate::streaming::Compression;
@@ -37,6 +38,8 @@ pub(crate) struct Emptied {
     pub resuming: Resuming,
     /// Where its reader is to run, when that is not everywhere.
     pub near: Option<Vec<i32>>,
+    /// The NUMA node of its CPU, on which the kernel puts it.
+    pub node: u32,
 }
 
 /// Rings that are read together into one place.
@@ -49,6 +52,8 @@ pub(crate) struct Stream {
     rounds: bool,
     /// Where the reader runs now.
     bound: Option<Vec<i32>>,
+    /// Where it ran, and where its memory is.
+    pub placement: Placement,
     /// Rings whose AUX areas were emptied, and whose events may stand still for that reason.
     pub resume: Vec<usize>,
 }
@@ -102,6 +107,7 @@ impl Stream {
         let gathered = attrs.iter().any(has_stack).then(Vec::new);
         let out = Packer { sink, packing, packed: Vec::new() };
         Ok(Stream {
+            placement: Placement::of(rings.iter().map(|emptied| emptied.account.cpu).collect()),
             rings,
             watch: Watch::new(attrs),
             out,
@@ -129,6 +135,9 @@ impl Stream {
                 // The CPUs are those of the machine: it fails only when they have gone.
                 let _ = crate::sys::readers::bind(near);
                 self.bound = Some(near.clone());
+            }
+            if left > 0 {
+                self.placement.takes(left, emptied.node);
             }
             while left > 0 {
                 let span = emptied.ring.filled().part(0, left);
@@ -204,6 +213,13 @@ impl Stream {
             self.out.sink.finish_round()?;
         }
         if any { self.out.sink.flush() } else { Ok(()) }
+    }
+
+    /// The reader ends: it says where its memory is.
+    pub(crate) fn settle(&mut self) {
+        let gathered = self.gathered.iter();
+        let buffers: Vec<&Vec<u8>> = gathered.chain([&self.out.packed]).collect();
+        self.placement.has(&buffers);
     }
 
     /// Where it goes.

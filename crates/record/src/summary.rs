@@ -3,6 +3,7 @@
 use crate::Hotplug;
 use crate::aux::AuxSeen;
 use crate::losses::Losses;
+use crate::placement::Placement;
 use crate::software::{Pace, with_cold_caches};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -165,6 +166,8 @@ pub struct Streamed {
     pub full: bool,
     /// CPUs that went or came meanwhile, where CPUs are recorded.
     pub hotplug: Hotplug,
+    /// Where each reader ran, and where its memory is.
+    pub readers: Vec<Placement>,
 }
 
 /// What counting without recording gives.

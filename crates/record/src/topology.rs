@@ -76,17 +76,18 @@ fn package(cpu: i32) -> Vec<i32> {
     beside(cpu, ["package_cpus_list", "core_siblings_list"])
 }
 
+/// The number of a CPU's NUMA node; none on a kernel without NUMA.
+pub(crate) fn node_number(cpu: i32) -> Option<u32> {
+    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}"));
+    let names = entries.into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).next()
+}
+
 /// A kernel without NUMA has one node of all CPUs.
 fn node(cpu: i32) -> Vec<i32> {
-    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let node = names
-        .into_iter()
-        .find(|name| name.strip_prefix("node").is_some_and(|n| n.parse::<u32>().is_ok()));
-    let cpus = node.and_then(|node| list(&format!("/sys/devices/system/node/{node}/cpulist")));
+    let node = node_number(cpu);
+    let cpus = node.and_then(|node| list(&format!("/sys/devices/system/node/node{node}/cpulist")));
     cpus.or_else(|| list(ONLINE)).unwrap_or_else(|| vec![cpu])
 }
 

@@ -92,6 +92,42 @@ pub(crate) fn bind(cpus: &[i32]) -> io::Result<()> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// The NUMA node that the calling thread runs on; 0 on a kernel without NUMA.
+pub(crate) fn node() -> Option<u32> {
+    let (mut cpu, mut node): (u32, u32) = (0, 0);
+    // SAFETY: the kernel writes two numbers through pointers to locals; the third argument is unused.
+    let done = unsafe {
+        libc::syscall(libc::SYS_getcpu, &mut cpu, &mut node, std::ptr::null_mut::<libc::c_void>())
+    };
+    (done == 0).then_some(node)
+}
+
+/// The NUMA node of each page of a buffer, also of its spare room, as far as there is memory behind
+/// them (`man 2 move_pages`: without nodes it only tells).
+pub(crate) fn nodes_of(buffer: &Vec<u8>) -> Vec<u32> {
+    let page = crate::sys::page_bytes();
+    let begin = buffer.as_ptr() as usize;
+    let pages: Vec<usize> =
+        (begin / page * page..begin + buffer.capacity()).step_by(page.max(1)).collect();
+    let mut nodes = vec![-1_i32; pages.len()];
+    // SAFETY: as many addresses are read and numbers written as the lists have; nothing is moved.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            pages.len(),
+            pages.as_ptr(),
+            std::ptr::null::<i32>(),
+            nodes.as_mut_ptr(),
+            0,
+        )
+    };
+    if done < 0 {
+        return Vec::new();
+    }
+    nodes.into_iter().filter_map(|node| u32::try_from(node).ok()).collect()
+}
+
 /// Waits until one of these can be read, the time is over, or a signal came. The results say which
 /// are ready, and which will never be more than that (their other end is gone).
 pub(crate) fn wait(what: &[BorrowedFd<'_>], milliseconds: i32) -> Vec<(bool, bool)> {

@@ -251,6 +251,17 @@ pub(crate) fn accumulated(own: &Accumulated) -> String {
     format!("{} [{}, {}]", ratio(own.mean), ratio(own.lowest.ratio), ratio(own.highest.ratio))
 }
 
+/// The name of a benchmark over its parameters and machines, with which way is good where that is
+/// not less.
+pub(crate) fn family(name: &str, m: &Measurement) -> String {
+    let mut own = m.benchmarks.iter().filter(|benchmark| benchmark.family() == name);
+    let deciding = own.next().and_then(|benchmark| benchmark.metrics.first());
+    match deciding.is_some_and(|metric| metric.better == Direction::Higher) {
+        true => format!("{name} (larger is better)"),
+        false => name.to_owned(),
+    }
+}
+
 /// Which row that is; the machine only where there are several.
 pub(crate) fn place(extreme: &Extreme, m: &Measurement) -> String {
     match m.machines.len() {

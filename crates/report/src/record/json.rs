@@ -1,6 +1,6 @@
 //! The summary of a recording as JSON. The schema stands in `docs/reference/record.md`.
 
-use record::{AuxSeen, Ending, LookAhead, RingLosses, Streamed, Summary};
+use record::{AuxSeen, Ending, LookAhead, Placement, RingLosses, Streamed, Summary};
 use serde_json::{Map, Value, json};
 
 /// The summary as one object.
@@ -99,6 +99,16 @@ fn add_streamed(streamed: &Streamed, fields: &mut Map<String, Value>) {
     let files = streamed.files.iter().map(|file| file.display().to_string().into());
     fields.insert("files".into(), Value::Array(files.collect()));
     fields.insert("most_waited_bytes".into(), streamed.waited.into());
+    let reader = |reader: &Placement| {
+        json!({
+            "cpus": reader.cpus,
+            "bytes": reader.bytes,
+            "bytes_near": reader.bytes_near,
+            "pages": reader.pages,
+            "pages_near": reader.pages_near,
+        })
+    };
+    fields.insert("readers".into(), streamed.readers.iter().map(reader).collect());
     if let Some(level) = streamed.deepest {
         fields.insert("deepest_level".into(), level.into());
     }

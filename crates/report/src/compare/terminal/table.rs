@@ -134,7 +134,8 @@ pub(super) fn accumulated(m: &Measurement, screen: Screen) -> Vec<String> {
             let found = own.find(|own| own.benchmark == *name && own.variant == **variant);
             right(&found.map_or_else(|| "-".to_owned(), words::accumulated))
         };
-        std::iter::once(left(name)).chain(variants.iter().map(cell)).collect::<Vec<_>>()
+        let name = words::family(name, m);
+        std::iter::once(left(&name)).chain(variants.iter().map(cell)).collect::<Vec<_>>()
     };
     let rows: Vec<_> = names.iter().map(row).collect();
     let head: Vec<&str> =
