@@ -116,9 +116,8 @@ impl Said {
             crate::config::read_text(&file)?
         };
         let work = if self.describes() { Work::default() } else { self.work.clone() };
-        let with = |settings: &[String]| {
-            merged(table(&text, &file)?, &work, settings, self.describes())
-        };
+        let with =
+            |settings: &[String]| merged(table(&text, &file)?, &work, settings, self.describes());
         // What is wrong is said of what the user named.
         let parse = |text: &str| Config::parse(text, &file);
         let text = with(&self.settings)?;

@@ -46,6 +46,16 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     (all, left_out)
 }
 
+/// How many claims a run of so many programs makes, which are corrected together: each beside the
+/// baseline, the layout beside the profile alone, and the result beside the release build, on every
+/// command.
+pub fn claims(config: &Config, programs: usize) -> usize {
+    let pairs =
+        usize::from(config.optimize.lays_out()) + usize::from(config.build.release.is_some());
+    let evaluations = config.evaluate.command.all().len();
+    ((programs.saturating_sub(1) + pairs) * evaluations).max(1)
+}
+
 /// Why no program can be rebuilt with its own counters here.
 fn without_counters(config: &Config, tools: &Toolchain) -> Option<String> {
     if config.build.compiler == Compiler::Gcc {

@@ -4,7 +4,7 @@ pub use crate::STATE_DIRECTORY;
 use crate::config::Config;
 use crate::files::Round;
 pub use crate::files::{Files, Measured, RELEASE, last, last_profile, last_summary, last_verify};
-pub use crate::measured::{notes, programs};
+pub use crate::measured::{claims, notes, programs};
 use crate::optimization::Stage;
 use crate::stages::Stages;
 use crate::target::{Knowledge, Target};
@@ -276,8 +276,8 @@ mod tests {
         let plan = plan(&(two + all));
         for name in ["compare-1", "compare-2"] {
             let step = plan.steps.iter().find(|s| s.name == name).unwrap();
-            // Three programs beside the baseline on two commands.
-            assert!(step.command_line().contains("--among 6 --confirm"), "{}", step.command_line());
+            // Three programs beside the baseline, and the layout beside the profile, on two commands.
+            assert!(step.command_line().contains("--among 8 --confirm"), "{}", step.command_line());
         }
     }
 

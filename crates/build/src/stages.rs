@@ -204,8 +204,6 @@ impl Stages<'_> {
 
     pub(crate) fn compare(&self, measured: &[Measured], n: usize, command: &[String]) -> Step {
         let (files, evaluate) = (self.files, &self.config.evaluate);
-        // Claims of one run are corrected together.
-        let rows = measured.len().saturating_sub(1) * evaluate.command.all().len();
         // What an optional step makes may not be there.
         let needed = measured.iter().filter(|program| !program.optional);
         let programs =
@@ -214,7 +212,7 @@ impl Stages<'_> {
             rounds: evaluate.rounds,
             seed: evaluate.seed,
             metric: evaluate.metric.clone(),
-            among: rows.max(1),
+            among: crate::measured::claims(self.config, measured.len()),
             ignore_output: evaluate.ignore_output,
             programs: programs.collect(),
             libraries: needed.flat_map(|program| self.library_files(program.ending)).collect(),

@@ -152,7 +152,9 @@ pub fn build_request(
     let out = text(&directory.join(&folder));
     let mut request = BuildCommand {
         command: build.command.words(),
-        environment: taken().chain(flags::variables(build, options, tools, (phase, extras), &out)).collect(),
+        environment: taken()
+            .chain(flags::variables(build, options, tools, (phase, extras), &out))
+            .collect(),
         wrappers: Vec::new(),
         sources: build.sources.iter().map(Input::from).collect(),
         knowledge: read.map(Input::from),

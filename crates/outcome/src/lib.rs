@@ -243,14 +243,9 @@ impl Finished<'_> {
             files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
         let Some(pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
-        // Corrected as the other claims of the run are: every program beside the baseline, and these
-        // pairs, on every command.
-        let programs = runs.design.variants.len();
-        let config = &self.project.config;
-        let pairs =
-            usize::from(config.optimize.lays_out()) + usize::from(config.build.release.is_some());
+        // Corrected as the other claims of the run are.
         let options = compare::AnalysisOptions {
-            among: (programs.saturating_sub(1) + pairs) * files.evaluations,
+            among: plan::claims(&self.project.config, runs.design.variants.len()),
             ..compare::AnalysisOptions::default()
         };
         let told = compare::analyse(&[pair], &options)?;

@@ -121,7 +121,9 @@ fn record_counts_losses_and_costs_beside_perf() {
         return println!("skipped: real-time priorities and perf's limits need root and perf");
     }
     let Some(text) = study("record", 2, 1) else { return };
-    for part in ["## One node, beside perf", "| planish-threads-near |", "| perf-best |", "start-up"] {
+    for part in
+        ["## One node, beside perf", "| planish-threads-near |", "| perf-best |", "start-up"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

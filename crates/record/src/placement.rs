@@ -62,7 +62,10 @@ mod tests {
         if placement.pages == 0 {
             return eprintln!("skipped: the kernel does not say where memory lies");
         }
-        assert!(placement.pages >= (1 << 20) / crate::sys::page_bytes() as u64 - 1, "{placement:?}");
+        assert!(
+            placement.pages >= (1 << 20) / crate::sys::page_bytes() as u64 - 1,
+            "{placement:?}"
+        );
         assert!(placement.pages_near <= placement.pages);
     }
 }

@@ -129,7 +129,8 @@ fn details(file: &Assessment, verbose: bool) -> String {
             );
             let _ = writeln!(text, "    {pages}: {} can", size(one.share.eligible_bytes));
             for (reason, &bytes) in &one.share.losses {
-                let cure = reason.cure(one.size).map_or_else(String::new, |cure| format!("; {cure}"));
+                let cure =
+                    reason.cure(one.size).map_or_else(String::new, |cure| format!("; {cure}"));
                 let _ =
                     writeln!(text, "      {:>10} cannot: {}{cure}", size(bytes), reason.words());
             }
