@@ -17,6 +17,7 @@ KINDS = [
     ("pgo", "instrumented PGO"),
     ("bolt", "AutoFDO + BOLT"),
     ("pgo-bolt", "instrumented PGO + BOLT"),
+    ("release", "the project's own release build"),
 ]
 COUNTS = [
     ("taken_branches", "taken branches"),

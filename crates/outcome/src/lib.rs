@@ -243,6 +243,10 @@ impl Finished<'_> {
             files.program(ending).file_name().unwrap_or_default().to_string_lossy().into_owned()
         };
         let Some(pair) = runs.pair(&name(base), &name(variant)) else { return Ok(None) };
+        // One of the two failed: that has been said, and there is nothing to compare.
+        if !pair.stopped.is_empty() {
+            return Ok(None);
+        }
         // Corrected as the other claims of the run are.
         let options = compare::AnalysisOptions {
             among: plan::claims(&self.project.config, runs.design.variants.len()),

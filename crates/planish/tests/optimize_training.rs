@@ -223,6 +223,16 @@ fn a_release_build_that_is_faster_than_the_result_is_a_finding_and_one_that_fail
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("own release build ([build] release) failed"), "{warnings}");
     assert!(report["beside_release"].is_null(), "{report:#}");
+    // One that prints something else is left out, and the rest is worth its report.
+    let other = own.replace("REPEAT=1", "REPEAT=12");
+    std::fs::write(project.at("planish.toml"), format!("{BUILD}{}", of(&other))).unwrap();
+    let done = project.planish(&["optimize"]);
+    assert!(matches!(done.status.code(), Some(0)), "{}", text(&done.stderr));
+    let report = project.json(".planish/report.json");
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("app.release is not compared on {bin} eval"), "{warnings}");
+    assert!(warnings.contains("printed something else"), "{warnings}");
+    assert!(report["beside_release"].is_null(), "{report:#}");
 }
 
 #[test]

@@ -317,7 +317,7 @@ impl Optimization {
         let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
         let what = |compared| conclusion::verdict_words(metric_words(first), compared);
         let baseline = what(compared);
-        let told = match self.beside_release.first() {
+        let told = match conclusion::of_command(&self.beside_release, first) {
             Some(release) => format!(
                 "beside its own release build {}; beside the baseline {baseline}",
                 what(release)

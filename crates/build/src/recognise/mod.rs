@@ -213,6 +213,13 @@ fn choose(
         Some(made) => Ok(made.clone()),
         None if found.takes_paths => {
             let name = wanted.rsplit('/').next().unwrap_or(wanted).to_owned();
+            let named = there().join(", ");
+            if !named.is_empty() {
+                found.notes.push(format!(
+                    "The project's files name no program {wanted:?}, so it is looked for under this path below \
+                     $PLANISH_OUT; they name {named}."
+                ));
+            }
             Ok(Made { name, binary: wanted.to_owned() })
         }
         None => Err(missing(Some(wanted))),

@@ -236,6 +236,17 @@ fn files_that_lie_change_nothing_and_end() {
 }
 
 #[test]
+fn a_program_that_the_files_do_not_name_is_remarked_on() {
+    let files = [("CMakeLists.txt", "project(a)\nadd_executable(app a.c)\n")];
+    let notes = |program: &str| asked(&files, None, program).unwrap().notes.join(" ");
+    assert!(
+        notes("appp").contains("name no program \"appp\"")
+            && notes("appp").contains("they name app.")
+    );
+    assert_eq!(notes("app"), "");
+}
+
+#[test]
 fn a_level_of_optimisation_is_told_where_it_counts() {
     let cmake = of(&[("CMakeLists.txt", "project(a)\nadd_executable(a a.c)\n")]).unwrap();
     assert_eq!(cmake.optimize, Some("-O3"));

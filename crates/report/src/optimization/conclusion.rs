@@ -2,7 +2,7 @@
 
 use super::{Optimization, metric_words};
 use crate::compare::ratio_words;
-use ::compare::result::{Compared, Verdict};
+use ::compare::result::{Compared, Measurement, Verdict};
 
 /// A verdict with the number behind it.
 pub(super) fn verdict_words(metric: &str, compared: &Compared) -> String {
@@ -14,6 +14,15 @@ pub(super) fn verdict_words(metric: &str, compared: &Compared) -> String {
         Verdict::LayoutLuck => format!("only layout luck in {metric}, {ratio}"),
         Verdict::Undecided => format!("undecided in {metric}, {ratio}"),
     }
+}
+
+/// The pair that was compared on the command of a measurement.
+pub(super) fn of_command<'p>(
+    pairs: &'p [Compared],
+    measurement: &Measurement,
+) -> Option<&'p Compared> {
+    let command = measurement.benchmarks.first().map(|benchmark| benchmark.name.as_str());
+    pairs.iter().find(|pair| Some(pair.benchmark.as_str()) == command)
 }
 
 /// Why an interval that leaves out 1 is no claim; nothing where there is no such interval.
@@ -38,7 +47,7 @@ impl Optimization {
         let result = self.result();
         let mut lines = Vec::new();
         let several = self.measurements.len() > 1;
-        for (n, measurement) in self.measurements.iter().enumerate() {
+        for measurement in &self.measurements {
             let metric = metric_words(measurement);
             let of = |command: Option<&str>| match command {
                 Some(command) if several => format!(" ({command})"),
@@ -50,7 +59,7 @@ impl Optimization {
                 let (words, open) = (verdict_words(metric, compared), open_words(compared));
                 format!("{result} beside {what}{}: {words}{open}", of(command))
             };
-            let release = self.beside_release.get(n);
+            let release = of_command(&self.beside_release, measurement);
             lines.extend(release.map(|own| beside(own, "the project's own release build")));
             let base = release.map(|own| own.base.as_str());
             if let Some(own) =
@@ -66,7 +75,9 @@ impl Optimization {
             if let Some(whole) = measurement.comparisons.iter().find(|c| c.variant == result) {
                 lines.push(beside(whole, "the baseline"));
             }
-            if let Some(step) = self.last_step.get(n).filter(|step| step.variant == result) {
+            if let Some(step) =
+                of_command(&self.last_step, measurement).filter(|step| step.variant == result)
+            {
                 let added = match step.verdict {
                     Verdict::Faster | Verdict::Slower => "",
                     _ => "; that the layout adds to the profile is not shown",

@@ -58,7 +58,9 @@ impl Optimization {
             let first = self.measurements.first()?;
             first.comparisons.iter().find(|compared| compared.variant == self.result())
         };
-        let compared = self.beside_release.first().or_else(beside_baseline);
+        let beside_release =
+            || super::conclusion::of_command(&self.beside_release, self.measurements.first()?);
+        let compared = beside_release().or_else(beside_baseline);
         if let Some(compared) = compared {
             out.raw("<p class=\"hero\">");
             let class = match compared.verdict {

@@ -97,8 +97,8 @@ fn report() -> Optimization {
 #[test]
 fn the_report_opens_with_the_result() {
     let text = report().markdown();
-    let first = "# app, rebuilt with its profile: CPU time (user + system) 0.920 (95 % interval \
-                 0.903 to 0.934)";
+    let first = "# app, rebuilt with its profile: faster, CPU time (user + system) 0.920 (95 % \
+                 interval 0.903 to 0.934)";
     assert_eq!(text.lines().next(), Some(first));
     assert!(
         text.contains("| `app eval` | baseline | 2,000 | 1 |\n| | rebuilt | 1,100 | 0.550 |"),
@@ -194,7 +194,7 @@ fn the_projects_own_release_build_comes_first() {
     }];
     let title = "# app, rebuilt with its profile: beside its own release build undecided in CPU \
                  time (user + system), 0.985 (95 % interval 0.968 to 1.002); beside the baseline \
-                 CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
+                 faster, CPU time (user + system) 0.920 (95 % interval 0.903 to 0.934)";
     let text = report.markdown();
     assert_eq!(text.lines().next(), Some(title));
     let own = text.find("- app.opt beside the project's own release build: undecided").unwrap();
@@ -207,6 +207,35 @@ fn the_projects_own_release_build_comes_first() {
         "{}",
         &page[hero..hero + 80]
     );
+}
+
+#[test]
+fn an_interval_beside_1_that_is_no_claim_is_explained() {
+    let mut report = report();
+    let own = |interval, confirmation| Compared {
+        verdict: Verdict::Undecided,
+        base: "app.release".into(),
+        interval: Some(interval),
+        p_value: 0.031,
+        p_corrected: 0.124,
+        confirmation,
+        ..compared()
+    };
+    let said = |report: &Optimization| report.markdown();
+    report.beside_release = vec![own([0.968, 0.998], None)];
+    let text = said(&report);
+    assert!(
+        text.contains("that can be chance (p = 0.031 alone, 0.124 among all of them)"),
+        "{text}"
+    );
+    report.beside_release = vec![own([0.968, 1.002], None)];
+    assert!(!said(&report).contains("can be chance"));
+    let second = ::compare::result::Confirmation { rounds: 20, ..Default::default() };
+    report.beside_release = vec![own([1.001, 1.02], Some(second))];
+    assert!(said(&report).contains("the 20 rounds that were to confirm it did not"));
+    // A pair of another command is not taken for this one.
+    report.beside_release = vec![Compared { benchmark: "other".into(), ..compared() }];
+    assert!(!said(&report).contains("own release build"));
 }
 
 #[test]

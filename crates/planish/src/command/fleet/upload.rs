@@ -33,8 +33,8 @@ pub struct Args {
     /// Remove each shard here once it is there
     #[arg(long)]
     pub remove: bool,
-    /// Replace objects that hold other counts of the same recordings; without it they stay, and are
-    /// told
+    /// Replace objects that hold other counts of the same recordings; without it they stay, and the
+    /// summary names them
     #[arg(long)]
     pub replace: bool,
     /// How to print what was uploaded; text goes to standard error
