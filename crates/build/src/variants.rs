@@ -4,7 +4,7 @@
 use crate::config::{Build, Command, Evaluate, parse_checked, read_text};
 use crate::{Error, split_words};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// The tables of planish.toml that a comparison reads.
@@ -168,7 +168,7 @@ impl CompareConfig {
 
     /// Every benchmark with every combination of its parameters.
     pub fn cells(&self) -> Result<Vec<Cell>, String> {
-        let mut cells = Vec::new();
+        let (mut cells, mut names) = (Vec::new(), BTreeSet::new());
         for benchmark in &self.benchmarks {
             for parameters in combinations(&benchmark.parameters)? {
                 if cells.len() >= MOST_CELLS {
@@ -177,7 +177,7 @@ impl CompareConfig {
                     ));
                 }
                 let made = cell(benchmark, parameters)?;
-                if cells.iter().any(|known: &Cell| known.name == made.name) {
+                if !names.insert(made.name.clone()) {
                     return Err(format!(
                         "[[benchmark]] {:?} is there twice; every name, and every value of a parameter, stands \
                          for one row",

@@ -92,7 +92,7 @@ pub struct Cli {
 /// Flags that every command takes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Global {
-    /// Print errors only
+    /// Print errors and the result only
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
     /// Print more about what was done
