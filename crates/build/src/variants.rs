@@ -336,6 +336,6 @@ mod tests {
         assert!(wrong("{bin}", "app").contains("does not mention {bin}"));
         assert!(wrong("{bin} -n", "{bin} x{zzz} -n").contains("{zzz} stands for nothing"));
         assert!(wrong("[1, 20]", "[1, 20, 1]").contains("\"sum n=1 what=a b\" is there twice"));
-        assert!(parse(&TWO.replace("{bin} -n", "{bin} {} '{ print $1 }' -n")).is_ok());
+        assert!(parse(&TWO.replace("{bin} -n", "{bin} {} \"{ print }\" -n")).is_ok());
     }
 }
