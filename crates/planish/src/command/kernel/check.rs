@@ -13,8 +13,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  make LLVM=-22 kernel/sched/core.o arch/x86/entry/vdso/vclock_gettime.o \
-                        arch/x86/boot/compressed/string.o
+  make LLVM=-22 kernel/sched/core.o arch/x86/entry/vdso/vclock_gettime.o \\
+      arch/x86/boot/compressed/string.o
   planish kernel check .
   planish kernel check /build --format json        # make O=/build
 

@@ -33,13 +33,13 @@ clang and lld 19 or newer:
   planish kernel optimize linux-6.12 --output-dir out
 
 With your own configuration, machines and load:
-  planish kernel prepare linux-6.12               # once; a second run does nothing
+  planish kernel prepare linux-6.12        # once; a second run does nothing
   cd linux-6.12
   make LLVM=-22 defconfig
   planish kernel config . > profile.config
   scripts/kconfig/merge_config.sh -m .config profile.config
   make LLVM=-22 olddefconfig
-  planish kernel config check .                   # what is missing, what collides
+  planish kernel config check .            # what is missing, what collides
   planish kernel build . && planish kernel check .
 Install and boot it, then record while it works:
   planish kernel record --hardware -o perf.data -- sleep 60

@@ -37,7 +37,7 @@ Examples:
   planish kernel record out --counts -o kernel.counts  # every branch, counted
   planish kernel record bzImage --initrd my.cpio --sections all \\
       --deterministic -o kernel.data
-  planish kernel record --hardware -o kernel.data -- sleep 60  # the one that runs
+  planish kernel record --hardware -o kernel.data -- sleep 60
   planish kernel record --native out/native/base -o kernel.data
 
 Exit codes: 0 fine, 2 wrong usage or input, or the machine failed (the end of its console is shown),

@@ -20,13 +20,14 @@ use std::path::PathBuf;
 Examples:
   planish kernel workload -o initrd.cpio
   planish kernel record out --initrd initrd.cpio -o kernel.data
-  planish kernel workload --package rt-tests --train 'groups: hackbench -g 2 -l 100' \\
+  planish kernel workload --package rt-tests \\
+      --train 'groups: hackbench -g 2 -l 100' \\
       --held 'threads: hackbench -T -g 4 -l 40' -o hackbench.cpio
   planish kernel workload --package rt-tests --parameter g=1,2,4 \\
       --train 'groups: hackbench -g {g} -l 50' -o grid.cpio
   planish kernel compare linux-6.12 --output-dir out --initrd hackbench.cpio \\
       --variant 'O3: KCFLAGS=-O3'
-  planish kernel workload --program -o workload && ./workload --here  # right here
+  planish kernel workload --program -o workload && ./workload --here
 
 Exit codes: 0 fine, 2 the compiler failed, or a package or program that is not there, 3 no compiler.")]
 pub struct Args {

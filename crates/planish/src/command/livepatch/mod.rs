@@ -54,7 +54,7 @@ Examples:
   planish livepatch closure build --function do_sys_open
   planish livepatch closure build --function fs/open.c:do_open --format json
   planish livepatch closure build --patch fix.diff --possible
-  planish livepatch closure build --function parse --emit dot | dot -Tsvg > f.svg
+  planish livepatch closure build --function parse --emit dot > f.dot
   planish livepatch diff build-old build-new
   planish livepatch flags --compiler gcc --matrix >> planish.toml";
 

@@ -15,11 +15,11 @@ use crate::cli::Global;
 
 const EXAMPLES: &str = "\
 Examples:
-  planish pages check ./app libbig.so      # what of the text can lie on superpages
-  planish pages check --system             # of the large programs of this machine
-  planish pages align libbig.so -o new.so  # move the text in the file so it can
+  planish pages check ./app libbig.so      # how much text can lie there
+  planish pages check --system             # for this machine's programs
+  planish pages align libbig.so -o new.so  # move the text so that it can
   planish pages run -- ./app input         # warm program and libraries, run it
-  planish pages verify PID --min 90        # does it lie there? exit code 1 if not
+  planish pages verify PID --min 90        # does it lie there? 1 if not
   planish pages experiment -- ./app input  # does it help?";
 
 /// Put program text on superpages, and prove that it lies there.
