@@ -36,6 +36,14 @@ pub const NEW_FILES: &[NewFile] = &[
         path: "scripts/Makefile.propeller",
         text: include_str!("../../../kernel/Makefile.propeller"),
     },
+    NewFile {
+        path: "Documentation/dev-tools/autofdo.rst",
+        text: include_str!("../../../kernel/autofdo.rst"),
+    },
+    NewFile {
+        path: "Documentation/dev-tools/propeller.rst",
+        text: include_str!("../../../kernel/propeller.rst"),
+    },
 ];
 
 /// The text of a part without its first line, which states the licence and stays in our repository.
@@ -170,6 +178,15 @@ pub const EDITED_FILES: &[EditedFile] = &[
             Place::After,
             "\t\t    !strcmp(sec->name, \".llvm.call-graph-profile\")\t||\n\t\t    \
              !strcmp(sec->name, \".llvm_bb_addr_map\")\t\t||\n",
+        )],
+    },
+    EditedFile {
+        path: "Documentation/dev-tools/index.rst",
+        edits: &[insert(
+            "the list of documents",
+            Line::Is("kunit/index"),
+            Place::After,
+            "   autofdo\n   propeller\n",
         )],
     },
     EditedFile {

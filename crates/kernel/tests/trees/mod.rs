@@ -87,6 +87,10 @@ pub fn files(minor: u32) -> Vec<(&'static str, String)> {
                 .to_owned(),
         ),
         (
+            "Documentation/dev-tools/index.rst",
+            ".. toctree::\n\n   kselftest\n   kunit/index\n   ktap\n".to_owned(),
+        ),
+        (
             "scripts/mod/modpost.c",
             "#define TEXT_SECTIONS \".text\", \".text.*\", \".sched.text\"\n".to_owned(),
         ),
