@@ -82,7 +82,7 @@ one() {
   line=${evaluate[0]}
   local words
   eval "words=($(sed "s/{bin}/'{bin}'/g" <<<"$line"))"
-  [ ${#counted[@]} -eq 0 ] || (cd "$at/source" && "${counted[@]}" "$planish" -q compare "${programs[@]}" --rounds 6 --code-metrics --ignore-output --format json -- "${words[@]}" >"$at/metrics.json") || true
+  [ ${#counted[@]} -eq 0 ] || (cd "$at/source" && "$planish" -q compare "${programs[@]}" --rounds 6 --code-metrics --ignore-output --format json -- "${counted[@]}" "${words[@]}" >"$at/metrics.json") || true
   rm -f "$at/beside.json"
   # Its exit code is the verdict.
   [ ! -x "$state/$program.pgo-bolt" ] || (cd "$at/source" &&

@@ -65,6 +65,7 @@ int main(void) {
   printf("\n@done\n");
   fflush(stdout);
   sync();
-  reboot(RB_POWER_OFF);
+  // qemu ends on it (-no-reboot).
+  reboot(RB_AUTOBOOT);
   return 1;
 }

@@ -12,7 +12,7 @@ options="--affinity=sys --affinity=node --threads=node --threads=node+--affinity
 
 # The kernel of the guest: that of the other studies, with nodes.
 guest_kernel() {
-  local variant="numa: CONFIG_NUMA=y CONFIG_ACPI=y CONFIG_NR_CPUS=4"
+  local variant="numa: CONFIG_NUMA=y CONFIG_PCI=y CONFIG_ACPI=y CONFIG_MIGRATION=y CONFIG_NR_CPUS=4"
   kernel_tools study
   mkdir -p "$target/kernel-e2e"
   kernel_tree "$series" "$target/kernel-e2e"
