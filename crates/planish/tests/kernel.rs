@@ -32,8 +32,9 @@ fn a_tree_is_prepared_once_and_taken_back_to_the_byte() {
         let said = fine(&planish(dir.path(), &["prepare", "linux"]));
         assert!(said.contains(&format!("Linux 6.{minor}.9: prepared")), "{said}");
         assert!(said.contains("added    scripts/Makefile.propeller"), "{said}");
+        assert!(said.contains("edited   Documentation/dev-tools/index.rst"), "{said}");
         let prepared = contents(&root);
-        assert_eq!(prepared.len(), before.len() + 2);
+        assert_eq!(prepared.len(), before.len() + 4);
         let again = fine(&planish(dir.path(), &["prepare", "linux"]));
         assert!(again.contains("is prepared already"), "{again}");
         assert!(contents(&root) == prepared, "the second run does nothing");

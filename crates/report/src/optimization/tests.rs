@@ -156,7 +156,10 @@ fn a_layout_is_told_with_its_scores_pages_and_objects() {
     report.measurements[0].comparisons[0].variant = "app.layout".into();
     assert_eq!(report.result(), "app.layout");
     let text = report.markdown();
-    assert!(text.starts_with("# app, rebuilt with its profile and a layout: CPU time"), "{text}");
+    assert!(
+        text.starts_with("# app, rebuilt with its profile and a layout: faster, CPU time"),
+        "{text}"
+    );
     assert!(text.contains("| pages of 4 KiB touched | 0 | 7 |"), "{text}");
     assert!(text.contains("| superpages (2 MiB) touched | 0 | 2 |"), "{text}");
     assert!(text.contains("| superpages with 90 % of the executions | 0 | 1 |"), "{text}");
