@@ -15,6 +15,7 @@ found = {}
 for name, turn, said, code, wall, cpu in re.findall(
     r"@begin (\S+)\.(\d+)\n(.*?)\n@end \1\.\2 (\d+) (\S+) (\S+)\n", text, re.S
 ):
+    said = "\n" + said
     start, end = said.find("\n{"), said.rfind("}")
     if name == "alone":
         found.setdefault(name, []).append({"wall": float(wall), "cpu": float(cpu)})

@@ -12,16 +12,16 @@ options="--affinity=sys --affinity=node --threads=node --threads=node+--affinity
 
 # The kernel of the guest: that of the other studies, with nodes.
 guest_kernel() {
-  local variant="numa: CONFIG_NUMA=y CONFIG_PCI=y CONFIG_ACPI=y CONFIG_MIGRATION=y CONFIG_NR_CPUS=4"
+  local variant="numa: CONFIG_NUMA=y CONFIG_PCI=y CONFIG_ACPI=y CONFIG_X86_64_ACPI_NUMA=y CONFIG_MIGRATION=y CONFIG_NR_CPUS=4"
   kernel_tools study
   mkdir -p "$target/kernel-e2e"
   kernel_tree "$series" "$target/kernel-e2e"
-  "$planish" -q kernel prepare "$tree" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
+  "$planish" -q kernel prepare "$tree" >"$work/prepared.txt" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
   compared --build-only --orders 0 --variant "$variant" >"$work/kernel.txt"
 }
 
 guest() {
-  local at=$work/guest turn one
+  local at=$work/guest turn one number=0
   mkdir -p "$at"
   cc=$(command -v gcc || command -v clang-22)
   "$cc" -O2 -static -o "$at/init" studies/record/init.c
@@ -30,7 +30,8 @@ guest() {
   for turn in $(seq "$rounds"); do
     echo "alone.$turn /bin/matmul 4 $products"
     for one in $options; do
-      echo "$one.$turn /bin/planish record --format json --accept-losses -o /tmp/data -F $rate -e cpu-clock --call-graph dwarf,8192 ${one//+/ } -- /bin/matmul 4 $products"
+      number=$((number + 1))
+      echo "$one.$turn /bin/planish -q record --format json --accept-losses -o /tmp/data-$number -F $rate -e cpu-clock --call-graph dwarf,8192 ${one//+/ } -- /bin/matmul 4 $products"
     done
   done >"$at/commands"
   python3 studies/record/initrd.py "$at/initrd" "$at/commands" "$at/init" "$at/matmul" "$at/planish"
