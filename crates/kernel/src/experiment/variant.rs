@@ -64,6 +64,17 @@ impl KernelVariant {
         Ok(variant)
     }
 
+    /// The same with all functions aligned to so many bytes, under a name of its own.
+    ///
+    /// # Errors
+    /// Where that name is too long.
+    pub fn aligned(&self, bytes: u32) -> Result<KernelVariant, Error> {
+        let aligned = KernelVariant::of(&format!("{}-align{bytes}", self.name), &[])?;
+        let flag = format!("{FLAGS}=-falign-functions={bytes}");
+        let make = self.make.iter().cloned().chain([flag]).collect();
+        Ok(KernelVariant { options: self.options.clone(), make, ..aligned })
+    }
+
     /// The variables of make, with more flags of the compiler.
     pub(super) fn words(&self, flags: Option<&str>) -> Vec<String> {
         let own = |word: &&String| word.split_once('=').is_some_and(|(name, _)| name == FLAGS);
@@ -90,6 +101,10 @@ mod tests {
         assert_eq!(variant.options, ["CONFIG_X=y"]);
         assert_eq!(variant.words(None), ["CC=gcc", "KCFLAGS=-O3 -g"]);
         assert_eq!(variant.words(Some("-fx")), ["CC=gcc", "KCFLAGS=-fx -O3 -g"]);
+        let aligned = variant.aligned(32).unwrap();
+        assert_eq!((aligned.name.as_str(), &aligned.options), ("a-1-align32", &variant.options));
+        assert_eq!(aligned.words(None), ["CC=gcc", "KCFLAGS=-O3 -g -falign-functions=32"]);
+        assert!(KernelVariant::of(&"x".repeat(40), &[]).unwrap().aligned(32).is_err());
         let plain = KernelVariant::of("base", &[]).unwrap();
         assert_eq!(
             (plain.words(None), plain.words(Some("-fx"))),

@@ -1,5 +1,6 @@
 //! `planish kernel compare`: what a change of flags, options or compilers does to a kernel, over random orders of its code.
 
+mod measuring;
 mod native;
 
 use super::build::MakeArgs;
@@ -12,14 +13,11 @@ use crate::output;
 use crate::progress::Ticker;
 use anyhow::bail;
 use build::KernelTable;
-use compare::{AnalysisOptions, Design, Recorded, Settings, gate};
-use kernel::experiment::{
-    Booting, Caches, Experiment, Form, Images, KernelVariant, analysed, design, images, is_of_data,
-    recorded,
-};
+use compare::{AnalysisOptions, gate, probe};
+use kernel::experiment::{Caches, Experiment, Form, Images, KernelVariant};
 use kernel::machine::Initrd;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use measuring::Measuring;
+use std::path::PathBuf;
 
 /// Most random orders of a variant.
 const MOST_ORDERS: i64 = 1000;
@@ -127,6 +125,11 @@ pub struct Args {
     /// Differences within plus or minus this many per cent count as none [default: 1]
     #[arg(long, value_name = "PCT")]
     margin: Option<f64>,
+    /// Build and measure all variants again with all functions aligned to these many bytes: does the difference
+    /// vanish? Repeatable, for one machine alone
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096),
+        conflicts_with_all = ["caches", "build_only", "resume"])]
+    probe_align: Vec<u32>,
     /// The configuration that all variants begin with, in place of a small one. It must boot with a serial
     /// console and an initrd
     #[arg(long, value_name = "FILE")]
@@ -224,93 +227,65 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     // Told before an hour of building; kernels that are processes have the workload in them.
     let initrd = if args.native { None } else { Some(Initrd::of(args.initrd.as_deref())?) };
+    let aligned = args.probe_align.iter().map(|&bytes| (bytes, aligned(&variants, bytes)));
+    let aligned = aligned.collect::<Vec<_>>();
     let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders, form)?;
     let mut failed = Vec::new();
-    let built = built(&experiment, variants, &mut failed, global)?;
     if args.build_only {
+        built(&experiment, variants, &mut failed, global)?;
         return Ok(if failed.is_empty() { FINE } else { BAD_INPUT });
     }
-    let built = enough(built, &failed)?;
-    let margin = args.margin.map(|per_cent| per_cent / 100.0);
-    let options = AnalysisOptions {
-        correction: args.output.correct,
-        among: args.output.among.unwrap_or(0) as usize,
-        ..AnalysisOptions::default()
+    let measuring = Measuring {
+        args,
+        experiment: &experiment,
+        initrd: initrd.as_ref(),
+        kept: &output_dir.join("counts"),
+        margin: args.margin.map(|per_cent| per_cent / 100.0),
+        options: AnalysisOptions {
+            correction: args.output.correct,
+            among: args.output.among.unwrap_or(0) as usize,
+            ..AnalysisOptions::default()
+        },
+        global,
     };
-    let Some(initrd) = initrd else {
-        let code = native::run(args, &built, margin, &options, &gates, global)?;
-        return Ok(if failed.is_empty() || code == INTERRUPTED { code } else { BAD_INPUT });
+    let raw = args.raw.as_deref();
+    let named = variants.into_iter().map(|variant| (variant.name.clone(), variant)).collect();
+    let Some(mut measured) = measuring.all(named, raw, &mut failed)? else {
+        return Ok(INTERRUPTED);
     };
-    crate::command::handle_interrupts();
-    let machine = args.machine.machine();
-    let kept = output_dir.join("counts");
-    let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
-    let metric = args.metric.unwrap_or("l1i-misses");
-    let with_data = is_of_data(metric);
-    let usual = [Caches::default()];
-    let all_caches = if args.caches.is_empty() { &usual } else { args.caches.as_slice() };
-    let mut built = built;
-    let mut machines = Vec::new();
-    for caches in all_caches {
-        let emulator = emulator.clone();
-        let (machine, initrd, kept) = (&machine, &initrd, kept.as_path());
-        let booting = Booting { machine, initrd, kept, emulator, caches, with_data };
-        let Some((left, counts)) = counted(&booting, built, &mut failed, global)? else {
-            eprintln!("planish: interrupted; the same command goes on with what is there");
-            return Ok(INTERRUPTED);
-        };
-        let names: Vec<String> = left.iter().map(|(variant, _)| variant.name.clone()).collect();
-        machines.push((caches, names.into_iter().zip(counts).collect::<Vec<_>>()));
-        built = left;
+    for (bytes, aligned) in aligned {
+        let raw = raw.map(|path| path.with_extension(format!("align{bytes}.jsonl")));
+        let result = &mut measured.analysis.measurement;
+        // What was measured is told whatever becomes of the probe.
+        match measuring.all(aligned?, raw.as_deref(), &mut failed) {
+            Ok(Some(probed)) => {
+                let found = &probed.analysis.measurement;
+                let rows = probe::remaining(result, found, &probed.sizes, bytes);
+                result.alignment.extend(rows);
+            }
+            Ok(None) => return Ok(INTERRUPTED),
+            Err(error) => {
+                stopped(
+                    &format!("the probe with functions aligned to {bytes} bytes"),
+                    &error,
+                    &mut failed,
+                );
+                result.warnings.push(format!(
+                    "the probe with functions aligned to {bytes} bytes is left out: {error:#}"
+                ));
+            }
+        }
     }
-    let settings = Settings { margin, ..Settings::default() };
-    let design = design(&built, &settings)?;
-    let all = runs_of(machines, &design, metric)?;
-    let analysis = analysed(&all, &options)?;
-    let raw: Vec<PathBuf> = args.raw.iter().flat_map(|path| raw_files(path, &all)).collect();
-    for (path, recorded) in raw.iter().zip(&all) {
-        compare::kept::replaceable(path, &recorded.design)?;
-        compare::kept::begin(path, recorded)?;
-    }
-    let told = Told { analysis, raw };
+    let told = Told { analysis: measured.analysis, raw: measured.raw };
     let code = concluded(told, &args.output, &gates, global)?;
     // The others were compared and told, but a kernel that fails is no fine end.
-    Ok(if failed.is_empty() { code } else { BAD_INPUT })
+    Ok(if failed.is_empty() || code == INTERRUPTED { code } else { BAD_INPUT })
 }
 
-/// Counts of a machine, by the name of the variant.
-type OfMachine<'c> = (&'c Caches, Vec<(String, Vec<kernel::cost::Counts>)>);
-
-/// The runs that each machine's counts stand for; what failed on a later machine is left out on all.
-fn runs_of(
-    machines: Vec<OfMachine<'_>>,
-    design: &Design,
-    metric: &str,
-) -> anyhow::Result<Vec<Recorded>> {
-    let kept = |name: &String| design.variants.iter().any(|variant| variant.name == *name);
-    let of = |(caches, counts): OfMachine<'_>| {
-        let counts: Vec<_> =
-            counts.into_iter().filter(|(name, _)| kept(name)).map(|(_, own)| own).collect();
-        let mut design = design.clone();
-        if !caches.name.is_empty() {
-            design.machine.name.clone_from(&caches.name);
-        }
-        Ok(recorded(design, &counts, metric)?)
-    };
-    machines.into_iter().map(of).collect()
-}
-
-/// A file of runs for each machine: the one that was named, or with several its name and theirs.
-fn raw_files(path: &Path, machines: &[Recorded]) -> Vec<PathBuf> {
-    let of = |recorded: &Recorded| match machines.len() {
-        1 => path.to_owned(),
-        _ => {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{}", recorded.design.machine.name));
-            PathBuf::from(name)
-        }
-    };
-    machines.iter().map(of).collect()
+/// The variants under their names, with all functions aligned.
+fn aligned(variants: &[KernelVariant], bytes: u32) -> anyhow::Result<Vec<(String, KernelVariant)>> {
+    let one = |variant: &KernelVariant| Ok((variant.name.clone(), variant.aligned(bytes)?));
+    variants.iter().map(one).collect()
 }
 
 /// The variants, the base first: one without words, which is put before others where there is none.
@@ -377,51 +352,6 @@ fn built(
 fn stopped(name: &str, error: &anyhow::Error, failed: &mut Vec<String>) {
     eprintln!("planish: {name} is left out: {error:#}");
     failed.push(name.to_owned());
-}
-
-/// Nothing can be said of the base alone.
-fn enough<T>(variants: Vec<T>, failed: &[String]) -> anyhow::Result<Vec<T>> {
-    if variants.len() < 2 {
-        bail!("only the base is left to compare; {} failed", failed.join(", "));
-    }
-    Ok(variants)
-}
-
-type Counted = (Vec<(KernelVariant, Images)>, Vec<Vec<kernel::cost::Counts>>);
-
-/// Boots what was not counted yet, some images at once; none where the user ended it.
-fn counted(
-    booting: &Booting<'_>,
-    built: Vec<(KernelVariant, Images)>,
-    failed: &mut Vec<String>,
-    global: &Global,
-) -> anyhow::Result<Option<Counted>> {
-    let all = images(&built);
-    let ticker = Ticker::new("boot", global.quiet);
-    let done = AtomicUsize::new(0);
-    let counts = jobs::run(all.len(), global.threads(), |number| {
-        let Some((name, image)) = all.get(number) else { return Ok(None) };
-        ticker.tell(&format!("{} of {}: {name}", done.load(Ordering::Relaxed) + 1, all.len()));
-        let counts = booting.count(name, image);
-        done.fetch_add(1, Ordering::Relaxed);
-        counts
-    });
-    drop(ticker);
-    let mut counts = counts.into_iter();
-    let (mut kept, mut found) = (Vec::new(), Vec::new());
-    for (number, (variant, images)) in built.into_iter().enumerate() {
-        let own: Result<Option<Vec<_>>, _> = counts.by_ref().take(images.images.len()).collect();
-        match own {
-            Ok(Some(own)) => {
-                kept.push((variant, images));
-                found.push(own);
-            }
-            Ok(None) => return Ok(None),
-            Err(error) if number > 0 => stopped(&variant.name, &error.into(), failed),
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(Some((enough(kept, failed)?, found)))
 }
 
 #[cfg(test)]
