@@ -86,6 +86,44 @@ fn study(name: &str, orders: u32, rounds: u32) -> Option<String> {
 }
 
 #[test]
+fn an_alignment_probe_says_what_remains_of_a_difference() {
+    let needed = ["clang-22", "ld.lld-22", "make"];
+    if !needed.into_iter().all(has) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("tree");
+    tree(&root);
+    let out = folder.path().join("out");
+    let done = Command::new(env!("CARGO_BIN_EXE_planish"))
+        .args(["kernel", "compare"])
+        .arg(&root)
+        .args(["--native", "--orders", "0", "--rounds", "6", "--format", "json"])
+        .args(["--variant", "base", "--variant", "align16: KCFLAGS=-falign-functions=16"])
+        .args(["--probe-align", "64", "--raw", "runs.jsonl", "--output-dir"])
+        .arg(&out)
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(matches!(done.status.code(), Some(0 | 1 | 4)), "{said}");
+    let told: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+    let rows = told["alignment"].as_array().unwrap();
+    assert_eq!(rows.len(), told["comparisons"].as_array().unwrap().len(), "{told:#}");
+    for row in rows {
+        assert_eq!((row["variant"].as_str(), row["align"].as_u64()), (Some("align16"), Some(64)));
+        assert!(row["sizes"][1]["text"].as_u64().unwrap() > 0, "{row:#}");
+    }
+    let kept = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    // The aligned kernels are told under the variants' own names.
+    assert!(
+        kept("runs.align64.jsonl").contains("\"align16\"")
+            && !kept("runs.jsonl").contains("align64")
+    );
+    assert!(out.join("native/align16-align64").is_dir(), "{said}");
+}
+
+#[test]
 fn align_compares_and_tells_how_far_orders_lie_apart() {
     let Some(text) = study("align", 3, 6) else { return };
     for part in [
