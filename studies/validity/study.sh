@@ -9,6 +9,8 @@ native_rounds=24
 native_orders=48
 # For luck, of one section alone: what ten candidates for the image as built leave must tell half of the difference from luck.
 luck_orders=$((${STUDY_ORDERS:-$native_orders} * 9 / 4))
+# Of each kernel where it is counted under emulation.
+count_orders=${STUDY_ORDERS:-32}
 # Of the kernel with itself; a tenth as many of each planted change.
 comparisons=${STUDY_COMPARISONS:-200}
 sections=pipe_latency,file_copy,tcp_rr,tcp_crr,udp_rr,key_value
@@ -44,5 +46,12 @@ run_study() {
   [ ! -e "$work/luck.jsonl" ] || resume=(--resume)
   compared --native --orders "$luck_orders" --rounds "$native_rounds" --sections tcp_rr --raw "$work/luck.jsonl" \
     "${resume[@]}" --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "slow: KCFLAGS=-DPLANISH_PLANT=$plant" >"$work/luck.txt"
-  python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work/luck.jsonl" "$work" "$comparisons"
+  local counts=()
+  if [ -z "${STUDY_NATIVE:-}" ]; then
+    rm -f "$work/counts.jsonl"
+    compared --orders "$count_orders" --metric l1i-misses --raw "$work/counts.jsonl" \
+      --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "slow: KCFLAGS=-DPLANISH_PLANT=$plant" >"$work/counts.txt"
+    counts=("$work/counts.jsonl")
+  fi
+  python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work/luck.jsonl" "$work" "$comparisons" "${counts[@]}"
 }

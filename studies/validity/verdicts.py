@@ -1,8 +1,8 @@
 """Puts runs of two kernels in many orders together to comparisons whose truth is known, and counts the verdicts.
 
-    verdicts.py PLANISH RUNS LUCK DIRECTORY COMPARISONS
+    verdicts.py PLANISH RUNS LUCK DIRECTORY COMPARISONS [COUNTS]
 
-RUNS are of all sections, LUCK of one section in more orders.
+RUNS are of all sections, LUCK of one section in more orders, COUNTS are counts under emulation.
 
 Every comparison is a file of runs that `planish compare show` judges, as it judges those of `planish kernel compare`: two
 variants, each as built (an order that plays this part, run twice a round) and in some orders. Orders are drawn without
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-planish, path, luck_path, work, comparisons = sys.argv[1:]
+planish, path, luck_path, work, comparisons, *counts_path = sys.argv[1:]
 
 
 class Runs:
@@ -96,14 +96,15 @@ def table(title, benchmarks, found, wanted):
     print(f"\n{wanted(found)}")
 
 
-all_runs = Runs(path)
-# What a study of 48 orders takes; fewer where there are fewer.
-count = min(8, len(all_runs.orders) // 2 - 1)
-same = []
-for _ in range(int(comparisons)):
-    chosen = all_runs.drawn(2 * (count + 1))
-    same.append([[(0, layout) for layout in half] for half in (chosen[: count + 1], chosen[count + 1 :])])
-called = many(all_runs, same)
+def same(runs):
+    """One kernel beside itself: the orders of each comparison, and the verdicts."""
+    # What a study of 48 orders takes; fewer where there are fewer.
+    count = min(8, len(runs.orders) // 2 - 1)
+    pairs = []
+    for _ in range(int(comparisons)):
+        chosen = runs.drawn(2 * (count + 1))
+        pairs.append([[(0, layout) for layout in half] for half in (chosen[: count + 1], chosen[count + 1 :])])
+    return count, many(runs, pairs)
 
 
 def wrong(found):
@@ -116,7 +117,9 @@ def wrong(found):
     )
 
 
-table(f"One kernel beside itself, {count} orders each, {len(same)} comparisons", all_runs.benchmarks, called, wrong)
+all_runs = Runs(path)
+count, called = same(all_runs)
+table(f"One kernel beside itself, {count} orders each, {len(called)} comparisons", all_runs.benchmarks, called, wrong)
 
 # As built, one of the slowest orders stands beside one of the fastest, by the first runs; judged by the others.
 planted = (int(comparisons) + 9) // 10
@@ -174,3 +177,9 @@ for count in sorted({min(count, len(orders) - 1) for count in (8, 16, 32, 47)}):
 
     title = f"A slow-down planted in the network path, {count} orders each, {planted} comparisons"
     table(title, benchmarks, many(all_runs, slow), power)
+
+for path in counts_path:
+    counts = Runs(path)
+    count, called = same(counts)
+    title = f"One kernel beside itself, in counts ({counts.design['benchmarks'][0]['metrics'][0].split('=')[0]}), {count} orders each, {len(called)} comparisons"
+    table(title, counts.benchmarks, called, wrong)
