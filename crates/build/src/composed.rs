@@ -80,6 +80,16 @@ impl Said {
     pub fn meant(&self, file: &Path) -> Result<Meant, Error> {
         let more = !self.work.train.is_empty() || !self.work.evaluate.is_empty();
         let file = if file.is_dir() { file.join("planish.toml") } else { file.to_owned() };
+        if let (Some(program), false) = (&self.program, self.describes()) {
+            return Err(Error::Setting {
+                setting: format!("build.binary={program}"),
+                problem: format!(
+                    "--program goes with --cargo, --cmake and the like; which program {} builds is said by its \
+                     [build] binary (and command): change them there, or by --set",
+                    file.display()
+                ),
+            });
+        }
         if !self.describes() && self.settings.is_empty() && !more {
             return Ok(Meant {
                 config: Config::read(&file)?,
@@ -104,6 +114,12 @@ impl Said {
             }
             let found = self.recognise(&directory)?;
             notes.extend(found.notes.clone());
+            if file.is_file() {
+                notes.push(format!(
+                    "{} is not read, since the command line describes the project",
+                    file.display()
+                ));
+            }
             if let (None, false) = (&self.program, found.others.is_empty()) {
                 notes.push(format!(
                     "the project makes several programs; this is about {}. --program NAME takes another: {}",
@@ -293,6 +309,19 @@ mod tests {
         assert_eq!(config.workload.train.all(), ["{bin} c"]);
         assert_eq!(config.evaluate.command.all(), ["{bin} b"]);
         assert_eq!(place(&made.path).unwrap().0, folder.path());
+    }
+
+    #[test]
+    fn a_program_of_a_described_project_is_not_named_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("planish.toml");
+        std::fs::write(&file, FILE).unwrap();
+        let other = Said { program: Some("beta".into()), ..Said::default() };
+        assert!(other.meant(&file).unwrap_err().to_string().contains("[build] binary"));
+        let work = Work { train: vec!["{bin}".into()], evaluate: Vec::new() };
+        let build = Some("make".to_owned());
+        let notes = Said { build, work, ..other }.meant(&file).unwrap().notes.join(" ");
+        assert!(notes.contains("planish.toml is not read"), "{notes}");
     }
 
     #[test]

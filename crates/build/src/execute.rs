@@ -145,10 +145,14 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
         let _ = file.finish();
         return Err(failure((step, &call), &status, log, place));
     }
-    outputs.keep(&step.name, &mut |line| {
+    let kept = outputs.keep(&step.name, &mut |line| {
         let _ = writeln!(file, "{line}");
         said(Source::Error, line);
-    })
+    });
+    if let Err(error) = &kept {
+        let _ = writeln!(file, "{error}");
+    }
+    kept
 }
 
 /// Who is told what a step says.

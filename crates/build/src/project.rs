@@ -80,8 +80,6 @@ impl Project {
             tools.llvm_of_rust = probes.release("rustc", "-vV", "LLVM version:");
             tools.llvm_of_clang = probes.release(&tools.cc, "--version", "clang version");
         }
-        compare::Metric::parse(&config.evaluate.metric)
-            .map_err(|error| wrong(format!("[evaluate] {error}")))?;
         let flags = unused_flags(&config.build);
         Ok(Project {
             notes: notes.into_iter().chain(probes.notes()).chain(flags).collect(),

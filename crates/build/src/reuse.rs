@@ -160,8 +160,16 @@ fn with_options<const N: usize>(options: [OsString; N], arguments: &[OsString]) 
     options.into_iter().chain(arguments.iter().cloned()).collect()
 }
 
-/// A line of the log.
+/// A line of the log; none for what build systems compile to try the compiler out.
 fn note(word: &str, what: &[OsString]) {
+    let trials = ["CMakeCCompilerId.", "CMakeCXXCompilerId.", "CompilerABI.", "conftest."];
+    let is_trial = |word: &OsString| {
+        let word = word.to_string_lossy();
+        trials.iter().any(|name| word.contains(name)) || word.contains("/CMakeScratch/")
+    };
+    if what.iter().any(is_trial) {
+        return;
+    }
     let what: Vec<String> = what.iter().map(|w| w.to_string_lossy().replace('\n', " ")).collect();
     log(&format!("{word} {}\n", what.join(" ")));
 }

@@ -88,7 +88,7 @@ impl fmt::Display for Outlook {
         match self {
             Outlook::Runs => Ok(()),
             Outlook::RunsIfChanged(first) => {
-                write!(f, " (after step {}, if its result is another)", first + 1)
+                write!(f, " (only if step {} gives another result)", first + 1)
             }
             Outlook::UpToDate => f.write_str(" (up to date)"),
         }

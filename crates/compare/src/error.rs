@@ -40,9 +40,9 @@ pub enum Error {
     },
     /// A run printed something else than the first run of the base variant.
     #[error(
-        "{variant} printed something else in round {round} than {base} in its first run (output that \
-         is random or holds times: --ignore-output, in planish.toml evaluate.ignore_output = true): \
-         {difference}. Programs that do different work cannot be compared"
+        "{variant} printed something else in round {round} than {base} in its first run (if the output is \
+         random or contains times: --ignore-output, or ignore_output = true in [evaluate] or \
+         [compare] of planish.toml): {difference}. Programs that do different work cannot be compared"
     )]
     Output {
         /// Name of the variant.
@@ -104,10 +104,12 @@ pub enum Error {
     },
     /// The metric's value is missing in a program's output.
     #[error(
-        "{variant}, round {round}: the output has no number where the metric's pattern \
-         {pattern:?} looks for it"
+        "{variant} on {benchmark}, round {round}: the output has no number where the metric's pattern \
+         {pattern:?} looks for it (0 is none for the metric that decides, since effects are ratios)"
     )]
     NoValue {
+        /// Name of the benchmark.
+        benchmark: String,
         /// Name of the variant.
         variant: String,
         /// Round of the run.

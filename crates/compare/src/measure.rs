@@ -188,7 +188,7 @@ impl Observer for Keeper<'_> {
 
     fn stopped(&mut self, stopped: &Stopped) -> Result<(), Error> {
         self.teller.note(&format!(
-            "{} is stopped in {}: {}",
+            "{} is dropped from {}: {}",
             stopped.variant, stopped.benchmark, stopped.reason
         ));
         self.write(|file| runs::write_stopped(file, stopped))

@@ -294,13 +294,24 @@ pub(crate) fn problem(
         let difference = first_difference(printed, &outcome.stdout);
         return Some(Error::Output { variant: name, base, round, difference });
     }
-    missing_number(benchmark, run).map(|pattern| Error::NoValue { variant: name, round, pattern })
+    let benchmark_name = benchmark.name.clone();
+    missing_number(benchmark, run).map(|pattern| Error::NoValue {
+        benchmark: benchmark_name,
+        variant: name,
+        round,
+        pattern,
+    })
 }
 
 fn missing_number(benchmark: &Benchmark, run: &Run) -> Option<String> {
     use crate::metric::Source;
-    let missing = |m: &&Metric| matches!(m.source, Source::Output { .. }) && m.value(run).is_none();
-    match &benchmark.metrics.iter().find(missing)?.source {
+    // Effects of the metric that decides are ratios, so that 0 is no number there.
+    let missing = |(place, m): &(usize, &Metric)| {
+        let value = m.value(run);
+        let fine = |value: f64| place > &0 || value > 0.0;
+        matches!(m.source, Source::Output { .. }) && !value.is_some_and(fine)
+    };
+    match &benchmark.metrics.iter().enumerate().find(missing)?.1.source {
         Source::Output { pattern, .. } => Some(pattern.clone()),
         _ => None,
     }

@@ -234,7 +234,7 @@ fn rust(around: &Surroundings) -> Finding {
     Finding::limited(
         subject,
         format!("{found}: sample profiles are a nightly option"),
-        "a nightly compiler with -Zprofile-sample-use, or RUSTC_BOOTSTRAP=1 in the environment; \
+        "a nightly compiler with -Zprofile-sample-use, or RUSTC_BOOTSTRAP=1 in the build command, which --cargo and init set; \
          needed only for programs written in Rust",
     )
 }

@@ -232,6 +232,9 @@ fn a_release_build_that_is_faster_than_the_result_is_a_finding_and_one_that_fail
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("app.release is not compared on {bin} eval"), "{warnings}");
     assert!(warnings.contains("printed something else"), "{warnings}");
+    let out = text(&done.stdout);
+    let told = "app.opt is not compared with the project's own release build: app.release printed something";
+    assert!(out.contains(told), "{out}");
     assert!(report["beside_release"].is_null(), "{report:#}");
 }
 

@@ -145,7 +145,9 @@ fn details(file: &Assessment, verbose: bool) -> String {
             let _ = writeln!(text, "  after planish pages align: {aligned:.1} %{filled}");
         }
         (Some(refused), _) if file.eligible_pct < 90.0 => {
-            let _ = writeln!(text, "  planish pages align does not help: {}", visible(refused));
+            let reason =
+                refused.split_once("is not rewritten: ").map_or(refused.as_str(), |(_, why)| why);
+            let _ = writeln!(text, "  planish pages align does not help: {}", visible(reason));
         }
         _ => {}
     }
@@ -157,7 +159,11 @@ fn details(file: &Assessment, verbose: bool) -> String {
             &[0x1000]
         };
         for &base in bases {
-            for advice in superpages::link_flags(file.arch, base) {
+            // What lies on less than a superpage needs one of its own.
+            let helps = |advice: &superpages::Advice| {
+                file.text_bytes >= superpages::SUPERPAGE || advice.flags.contains("separate-")
+            };
+            for advice in superpages::link_flags(file.arch, base).into_iter().filter(helps) {
                 let on = if bases.len() > 1 {
                     format!(" ({} base pages)", size(base))
                 } else {

@@ -67,13 +67,12 @@ impl Reason {
             let linked = matches!(self, Reason::OffsetSkew | Reason::PieBase);
             return linked.then(|| format!("link with -Wl,-z,max-page-size={:#x}", size.bytes));
         }
-        let cure = match self {
+        let cure: Option<&str> = match self {
             Reason::OffsetSkew | Reason::PieBase => Some("planish pages align"),
             Reason::TailFiller => Some("planish pages align --fill"),
-            Reason::Head | Reason::MixedProtection | Reason::Tail => {
-                Some("link with segments of their own superpages")
-            }
-            Reason::SmallSegment => None,
+            Reason::Head | Reason::MixedProtection | Reason::Tail | Reason::SmallSegment => Some(
+                "link with segments of their own superpages (below), then planish pages align --fill",
+            ),
         };
         cure.map(str::to_owned)
     }

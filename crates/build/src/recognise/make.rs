@@ -25,6 +25,18 @@ const NAMES: [&str; 11] = [
 const COPIED: &str = "tar -cf - --exclude=./.planish --exclude=./.git --exclude='*.o' . | tar -xf - \
                       -C \"$PLANISH_OUT\"";
 
+/// The level of optimisation that a makefile sets for its C or C++.
+fn own_level(text: &str) -> Option<&str> {
+    let sets = |line: &&str| {
+        let name =
+            line.split_once('=').map(|(name, _)| name.trim().trim_end_matches([':', '?', '+']));
+        name.is_some_and(|name| name.trim().ends_with("FLAGS"))
+    };
+    let words = text.lines().filter(sets).flat_map(str::split_whitespace);
+    let levels = ["-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-Ofast", "-Og", "-O"];
+    words.filter(|word| levels.contains(word)).last()
+}
+
 /// What a makefile says.
 pub(super) fn found(directory: &Path, file: &str) -> Found {
     let text = files::text(&directory.join(file)).unwrap_or_default().replace("\\\n", " ");
@@ -67,6 +79,11 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
              makefile needs it."
                 .to_owned(),
         );
+    }
+    if let Some(level) = own_level(&text) {
+        notes.push(format!(
+            "The makefile says {level} itself, which comes after [build] optimize and counts."
+        ));
     }
     Found {
         programs: names.into_iter().map(made).collect(),

@@ -247,6 +247,14 @@ fn a_program_that_the_files_do_not_name_is_remarked_on() {
 }
 
 #[test]
+fn a_makefiles_own_level_of_optimisation_is_remarked_on() {
+    let notes = |text: &str| of(&[("Makefile", text)]).unwrap().notes.join(" ");
+    let told = notes("CFLAGS ?= -O2 -g\nall: app\n\ttrue -O3\n");
+    assert!(told.contains("The makefile says -O2 itself"), "{told}");
+    assert_eq!(notes("CFLAGS += -g\nall: app\n"), "");
+}
+
+#[test]
 fn a_level_of_optimisation_is_told_where_it_counts() {
     let cmake = of(&[("CMakeLists.txt", "project(a)\nadd_executable(a a.c)\n")]).unwrap();
     assert_eq!(cmake.optimize, Some("-O3"));

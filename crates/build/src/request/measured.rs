@@ -47,7 +47,11 @@ impl Compare {
             .with("--raw")
             .with(&self.runs)
             .with_all(self.programs.iter().map(|(program, optional)| match optional {
-                true => Word::Optional(program.clone()),
+                // Named even where it is not there: the comparison says that it goes without it.
+                true => {
+                    let path: &std::path::Path = program.as_ref();
+                    Word::Naming(path.to_string_lossy().into_owned(), program.clone())
+                }
                 false => Word::Input(program.clone()),
             }));
         for program in optional {

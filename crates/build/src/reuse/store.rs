@@ -39,6 +39,9 @@ const VARIABLES: [&str; 8] = [
     "SOURCE_DATE_EPOCH",
 ];
 
+/// How words begin that are for the linker alone.
+const FOR_LINKER: [&[u8]; 3] = [b"-Wl,", b"-fuse-ld=", b"--ld-path="];
+
 impl Store {
     pub(super) fn new(directory: PathBuf) -> Store {
         Store { directory }
@@ -62,6 +65,11 @@ impl Store {
         add(&about.len().to_le_bytes());
         add(&changed.map_or(0, |t| t.as_nanos()).to_le_bytes());
         for argument in arguments {
+            // A makefile may hand what is for the linker to every call; where only objects are made it
+            // counts for nothing.
+            if FOR_LINKER.iter().any(|begin| argument.as_encoded_bytes().starts_with(begin)) {
+                continue;
+            }
             add(argument.as_encoded_bytes());
             // Profiles, lists of functions: what a flag names is read, but not among the files the
             // compiler lists.

@@ -59,6 +59,14 @@ impl Optimization {
                 let (words, open) = (verdict_words(metric, compared), open_words(compared));
                 format!("{result} beside {what}{}: {words}{open}", of(command))
             };
+            let dropped = measurement.stopped.iter().find(|one| one.variant.ends_with(".release"));
+            lines.extend(dropped.map(|one| {
+                let reason = one.reason.split([':', '(']).next().unwrap_or_default().trim();
+                format!(
+                    "{result} is not compared with the project's own release build{}: {reason}",
+                    of(command)
+                )
+            }));
             let release = of_command(&self.beside_release, measurement);
             lines.extend(release.map(|own| beside(own, "the project's own release build")));
             let base = release.map(|own| own.base.as_str());

@@ -180,7 +180,8 @@ pub struct Output {
     /// the claims may be false)
     #[arg(long, value_parser = CORRECT, default_value = "holm")]
     pub correct: Correction,
-    /// A variant that may fail: the exit code is then that of the others. Repeat it for more
+    /// A variant that may fail or be missing: the exit code is then that of the others. Repeat it for
+    /// more
     #[arg(long, value_name = "NAME")]
     pub optional: Vec<String>,
 }

@@ -55,7 +55,7 @@ Examples:
   planish compare ./old ./new -- {bin} input.txt
   planish compare ./old ./new --layouts 8 --objects old.tar new.tar \\
       -- {bin} input.txt
-      (linked with -ffunction-sections -Wl,--reproduce=old.tar)
+      # linked with -ffunction-sections -Wl,--reproduce=old.tar
   planish compare ./old ./new --metric wall \\
       --metric 'rate[MB/s]=throughput:([0-9.]+) MB/s' -- {bin}
   planish compare --config planish.toml --html report.html
@@ -214,7 +214,8 @@ fn knows(file: &Recorded, wanted: &Metric) -> anyhow::Result<()> {
 /// Programs named on the command line, all running one command.
 fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     let settings = what.how.settings()?;
-    let mut design = named::design(&what.binaries, &what.command, &settings)?;
+    let there = those_there(what, judge.global)?;
+    let mut design = named::design(&there, &what.command, &settings)?;
     libraries::lead(&mut design, &what.library_path)?;
     if let Some(count) = settings.layouts() {
         let archives = named::archives(&design, &what.objects)?;
@@ -230,6 +231,34 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     let raw = what.how.raw.clone().or_else(|| page.map(|html| html.with_extension("jsonl")));
     let analysis = judge.of(design, Keep { raw: raw.as_deref(), resume: what.how.resume })?;
     Ok(Told { analysis, raw: raw.into_iter().collect() })
+}
+
+/// The binaries without optional ones that are not there.
+fn those_there(what: &What, global: &Global) -> anyhow::Result<Vec<String>> {
+    let split = |given: &str| match given.split_once('=') {
+        Some((name, path)) if !Path::new(given).exists() => (name.to_owned(), path.to_owned()),
+        _ => (shown_name(Path::new(given)), given.to_owned()),
+    };
+    let optional = &what.output.optional;
+    let named: Vec<_> = what.binaries.iter().map(|given| (given, split(given))).collect();
+    if let Some(name) = optional.iter().find(|name| named.iter().all(|(_, (own, _))| own != *name))
+    {
+        let names: Vec<&str> = named.iter().map(|(_, (own, _))| own.as_str()).collect();
+        bail!("--optional {name}: no variant has this name; there are {}", names.join(", "));
+    }
+    let mut there = Vec::new();
+    for (place, (given, (name, path))) in named.iter().enumerate() {
+        if place > 0 && optional.contains(name) && !Path::new(path).exists() {
+            if !global.quiet {
+                eprintln!(
+                    "planish: {path} is not there, so the comparison goes without it (--optional)"
+                );
+            }
+            continue;
+        }
+        there.push((*given).clone());
+    }
+    Ok(there)
 }
 
 /// By what a measurement is judged.

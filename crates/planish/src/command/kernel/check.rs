@@ -18,7 +18,8 @@ Examples:
   planish kernel check .
   planish kernel check /build --format json        # make O=/build
 
-Exit codes: 0 fine, 1 flags are missing or where they do not belong, 2 wrong usage or input.")]
+Exit codes: 0 fine, 1 flags are missing or where they do not belong, 2 wrong
+usage or input.")]
 pub struct Args {
     /// The directory of the build: the tree, or what O= said
     #[arg(value_name = "BUILD")]

@@ -58,8 +58,8 @@ struct PrintArgs {
 /// tried.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit codes: 0 fine, 1 the .config lacks what it must have or holds what collides, 2 wrong usage or \
-                        input.")]
+Exit codes: 0 fine, 1 the .config lacks what it must have or holds what
+collides, 2 wrong usage or input.")]
 struct CheckArgs {
     /// The top directory of the Linux sources
     #[arg(value_name = "TREE")]

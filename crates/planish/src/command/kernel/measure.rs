@@ -20,8 +20,9 @@ Examples:
   planish kernel measure base=out.base autofdo=out.autofdo
   planish kernel measure base.bzImage new.bzImage --initrd my.cpio --format json
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first,
-2 wrong usage or input, or a machine failed (the end of its console is shown), 130 interrupted.")]
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines
+anew than the first, 2 wrong usage or input, or a machine failed (the end of
+its console is shown), 130 interrupted.")]
 pub struct Args {
     #[command(flatten)]
     boot: Booted,

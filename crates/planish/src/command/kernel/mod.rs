@@ -39,7 +39,7 @@ With your own configuration, machines and load:
   planish kernel config . > profile.config
   scripts/kconfig/merge_config.sh -m .config profile.config
   make LLVM=-22 olddefconfig
-  planish kernel config check .            # what is missing, what collides
+  planish kernel config check .            # what is missing or conflicts
   planish kernel build . && planish kernel check .
 Install and boot it, then record while it works:
   planish kernel record --hardware -o perf.data -- sleep 60
@@ -48,7 +48,7 @@ Install and boot it, then record while it works:
 
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
-    /// Give a tree the options, or take them back
+    /// Add the options to a kernel tree, or remove them
     Prepare(prepare::Args),
     /// Print what a configuration needs, or check one
     Config(config::Args),

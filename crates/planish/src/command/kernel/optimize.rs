@@ -33,8 +33,9 @@ Examples:
   planish kernel optimize linux-6.1 --output-dir out --rounds 1 --no-layout \\
       --cc 'ccache clang-22'
 
-Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines anew than the first,
-2 a step failed, 3 a compiler or an emulator is missing, 130 interrupted.")]
+Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines
+anew than the first, 2 a step failed, 3 a compiler or an emulator is missing,
+130 interrupted.")]
 pub struct Args {
     /// The top directory of the Linux sources: 6.1, 6.6, 6.12, or newer
     #[arg(value_name = "TREE")]

@@ -8,7 +8,7 @@ use kernel::{patch, write};
 use report::Form;
 use std::path::PathBuf;
 
-/// Give a tree the options AUTOFDO_CLANG and PROPELLER_CLANG, or take them back.
+/// Add the options AUTOFDO_CLANG and PROPELLER_CLANG to a kernel tree, or remove them.
 ///
 /// Every edit is placed by a construct of the kernel that must be there exactly once. All are
 /// worked out in memory first: if one does not fit, nothing is written, and the message names the
@@ -20,11 +20,12 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish kernel prepare linux-6.12 --dry-run > profiles.diff  # or: patch -p1
+  planish kernel prepare linux-6.12 --dry-run > profiles.diff  # for patch -p1
   planish kernel prepare linux-6.12
   planish kernel prepare linux-6.12 --revert        # byte for byte what it was
 
-Exit codes: 0 the tree has the options (with --revert: has ours no longer), 2 it was not changed.")]
+Exit codes: 0 the tree has the options (with --revert: has ours no longer), 2
+it was not changed.")]
 pub struct Args {
     /// The top directory of the Linux sources
     #[arg(value_name = "TREE")]

@@ -40,8 +40,8 @@ Examples:
   planish kernel record --hardware -o kernel.data -- sleep 60
   planish kernel record --native out/native/base -o kernel.data
 
-Exit codes: 0 fine, 2 wrong usage or input, or the machine failed (the end of its console is shown),
-3 no branch hardware, or no emulator, 130 interrupted.")]
+Exit codes: 0 fine, 2 wrong usage or input, or the machine failed (the end of
+its console is shown), 3 no branch hardware, or no emulator, 130 interrupted.")]
 pub struct Args {
     /// The kernel to boot: the directory of a build, or a bzImage; with --native a kernel that is a
     /// process, or the directory of its build

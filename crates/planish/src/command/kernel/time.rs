@@ -24,9 +24,10 @@ use std::path::{Path, PathBuf};
 Examples:
   planish kernel time base=out.base new=out.new --raw runs.jsonl
 
-Exit codes: 0 fine, 1 a kernel is slower than the first over the training or the held-out sections,
-2 wrong usage or input, or a machine failed (the end of its console is shown), 3 there is no KVM,
-4 undecided whether one is slower, 130 interrupted.")]
+Exit codes: 0 fine, 1 a kernel is slower than the first over the training or
+the held-out sections, 2 wrong usage or input, or a machine failed (the end of
+its console is shown), 3 there is no KVM, 4 undecided whether one is slower,
+130 interrupted.")]
 pub struct Args {
     #[command(flatten)]
     boot: Booted,

@@ -29,7 +29,8 @@ Examples:
       --variant 'O3: KCFLAGS=-O3'
   planish kernel workload --program -o workload && ./workload --here
 
-Exit codes: 0 fine, 2 the compiler failed, or a package or program that is not there, 3 no compiler.")]
+Exit codes: 0 fine, 2 the compiler failed, or a package or program that is not
+there, 3 no compiler.")]
 pub struct Args {
     /// Where to write
     #[arg(short, long, value_name = "FILE")]

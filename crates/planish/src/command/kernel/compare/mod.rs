@@ -78,9 +78,10 @@ Examples:
   planish kernel compare linux-6.12 --output-dir out --native \\
       --variant 'O3: KCFLAGS=-O3' --raw runs.jsonl
 
-Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of --fail-if is hit), 2 wrong usage or input, or a
-variant that does not build or boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more, 130
-interrupted.")]
+Exit codes: 0 fine, 1 a variant has more of what is counted (or a gate of
+--fail-if is hit), 2 wrong usage or input, or a variant that does not build or
+boot, 3 a compiler or an emulator is missing, 4 undecided whether one has more,
+130 interrupted.")]
 pub struct Args {
     /// The top directory of the Linux sources; nothing is built in it, and it must be clean [default: what
     /// planish.toml names]
