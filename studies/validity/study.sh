@@ -50,7 +50,7 @@ run_study() {
   if [ -z "${STUDY_NATIVE:-}" ]; then
     rm -f "$work/counts.jsonl"
     compared --orders "$count_orders" --metric l1i-misses --raw "$work/counts.jsonl" \
-      --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "slow: KCFLAGS=-DPLANISH_PLANT=$plant" >"$work/counts.txt"
+      --variant "base: KCFLAGS=-DPLANISH_NOTHING" --variant "same: KCFLAGS=-DPLANISH_NOTHING" >"$work/counts.txt"
     counts=("$work/counts.jsonl")
   fi
   python3 studies/validity/verdicts.py "$planish" "$work/cpu-time.jsonl" "$work/luck.jsonl" "$work" "$comparisons" "${counts[@]}"
