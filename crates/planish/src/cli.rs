@@ -61,9 +61,8 @@ For your shell: completions, man
 {options}{after-help}";
 
 const AFTER_HELP: &str = "\
-Exit codes: 0 fine, 1 the finding is negative, 2 wrong usage or bad input,
-3 this machine lacks something, 4 undecided, 130 interrupted.
-`planish COMMAND --help` tells more.";
+Exit codes: 0 fine, 1 negative finding, 2 bad usage or input, 3 machine lacks
+something, 4 undecided, 130 interrupted. `planish COMMAND --help` tells more.";
 
 /// The version, with the commit where the build names one by PLANISH_COMMIT: scripts/build.sh does in
 /// a checkout. Nothing is asked at build time, so that one source gives one binary.

@@ -233,11 +233,15 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     Ok(Told { analysis, raw: raw.into_iter().collect() })
 }
 
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 /// The binaries without optional ones that are not there.
 fn those_there(what: &What, global: &Global) -> anyhow::Result<Vec<String>> {
     let split = |given: &str| match given.split_once('=') {
         Some((name, path)) if !Path::new(given).exists() => (name.to_owned(), path.to_owned()),
-        _ => (shown_name(Path::new(given)), given.to_owned()),
+        _ => (file_name(Path::new(given)), given.to_owned()),
     };
     let optional = &what.output.optional;
     let named: Vec<_> = what.binaries.iter().map(|given| (given, split(given))).collect();
