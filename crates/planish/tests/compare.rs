@@ -460,6 +460,21 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
         rest["stopped"][0]["reason"].as_str().unwrap().contains("printed something else"),
         "{rest}"
     );
+    let words = ["compare", "a", "b", "c", "gone", "--optional", "c", "--optional", "gone"];
+    let (code, rest) = project.json(&[&words[..], &["--rounds", "6", "--", "{bin}"]].concat());
+    assert!(
+        matches!(code, 0 | 1 | 4),
+        "what may fail or be missing does not decide: {code} {rest}"
+    );
+    assert_eq!(rest["stopped"][0]["variant"], "c", "{rest}");
+    refused(
+        &["a", "b", "--optional", "d", "--", "{bin}"],
+        "no variant has this name; there are a, b",
+    );
+    script("zero", "echo rate 0");
+    script("rate", "echo rate 7");
+    let by = ["--metric", "throughput:rate ([0-9]+)", "--ignore-output", "--", "{bin}"];
+    refused(&[&["rate", "zero"][..], &by].concat(), "zero on run, round");
     let few = project.json(&["compare", "a", "b", "--rounds", "3", "--", "{bin}"]).1;
     let warnings = few["comparisons"][0]["warnings"].to_string();
     assert!(warnings.contains("six are the least"), "{warnings}");
