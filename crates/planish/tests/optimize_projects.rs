@@ -151,6 +151,14 @@ fn a_makefile_needs_no_planish_toml() {
         (own["base"].as_str(), own["variant"].as_str()),
         (Some("app.release"), Some("app.layout"))
     );
+    // What the makefile hands to every call, and is for the linker alone, keeps no object from being
+    // reused.
+    let objects = &report["layout"]["objects"];
+    assert_eq!(
+        (objects["laid_out"].as_u64(), objects["compiled"].as_u64()),
+        (Some(1), Some(0)),
+        "{objects}"
+    );
     let said = text(&done.stdout);
     assert!(said.contains("beside the project's own release build"), "{said}");
     let sections = std::fs::read(project.at(".planish/app.release")).unwrap();
