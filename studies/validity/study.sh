@@ -10,7 +10,7 @@ native_orders=48
 # For luck, of one section alone: what ten candidates for the image as built leave must tell half of the difference from luck.
 luck_orders=$((${STUDY_ORDERS:-$native_orders} * 9 / 4))
 # Of each kernel where it is counted under emulation.
-count_orders=${STUDY_ORDERS:-32}
+count_orders=${STUDY_ORDERS:-16}
 # Of the kernel with itself; a tenth as many of each planted change.
 comparisons=${STUDY_COMPARISONS:-200}
 sections=pipe_latency,file_copy,tcp_rr,tcp_crr,udp_rr,key_value

@@ -28,6 +28,11 @@ pub enum Emit {
 /// build ID, and the order of the inputs makes no difference to a byte of the result. Without
 /// --binary every file that the recordings name and that is still the recorded build is counted.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish aggregate perf.data --binary ./app -o app.counts
+  planish aggregate one.data two.data --binary ./app -o app.counts
+  perf script -F ip,brstack | planish aggregate - --binary ./app -o app.counts")]
 pub struct Args {
     /// Recordings, and counts of other runs or machines; `-` is standard input
     #[arg(required = true, value_name = "PERF.DATA")]

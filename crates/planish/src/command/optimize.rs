@@ -20,6 +20,12 @@ use std::path::{Path, PathBuf};
 /// work: planish optimize --cargo --train '{bin} a' --evaluate '{bin} b'. Exit code: 0 fine, 1 the
 /// result is slower than the baseline or the project's own release build, 2 a step failed, 3 a compiler or tool is missing, 130 interrupted.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish optimize --cargo --train '{bin} small.json' --evaluate '{bin} big.json'
+  planish optimize --cmake --program app --train '{bin} a' --evaluate '{bin} b'
+  planish init && planish optimize              # by planish.toml
+  planish optimize --dry-run                    # the steps, one by one")]
 pub struct Args {
     /// The configuration
     #[arg(value_name = "planish.toml", default_value = "planish.toml")]

@@ -30,7 +30,13 @@ use std::sync::Arc;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    flatten_help = true
+    flatten_help = true,
+    after_help = "\
+Examples:
+  planish layout perf.data --binary ./app --prefix app
+  clang -O2 -fbasic-block-sections=list=app_cc_profile.txt \\
+      -fuse-ld=lld -Wl,--symbol-ordering-file=app_ld_profile.txt …
+  planish layout verify perf.data --binary ./app --new ./app.new"
 )]
 pub struct Args {
     #[command(subcommand)]

@@ -36,7 +36,12 @@ use std::sync::Arc;
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    flatten_help = true
+    flatten_help = true,
+    after_help = "\
+Examples:
+  planish profile perf.data --binary ./app -o app.afdo
+  clang -O2 -fprofile-sample-use=app.afdo …     # build with it
+  planish profile show app.afdo                 # what is in it"
 )]
 pub struct Args {
     #[command(subcommand)]

@@ -66,6 +66,13 @@ What to sample, by perf's syntax; repeatable. Without it: CPU branch records if 
 /// Under emulation, other programs that the program starts run natively and are not recorded;
 /// planish says how many there were.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish record -- ./app input                 # branch stacks, for a profile
+  planish record -e cpu-clock -g -- ./app input # clock samples with call chains
+  planish record --branches=emulated -c 1000 -- ./app input  # on any machine
+  planish record -a -- sleep 10                 # all CPUs for ten seconds
+  planish report -i perf.data                   # look at it")]
 pub struct Args {
     /// Where to write; `-`: to standard output, in pipe form
     #[arg(short, long, default_value = "perf.data", value_name = "FILE")]
