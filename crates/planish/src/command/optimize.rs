@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  planish optimize --cargo --train '{bin} small.json' --evaluate '{bin} big.json'
+  planish optimize --cargo --train '{bin} a.json' --evaluate '{bin} b.json'
   planish optimize --cmake --program app --train '{bin} a' --evaluate '{bin} b'
   planish init && planish optimize              # by planish.toml
   planish optimize --dry-run                    # the steps, one by one")]
