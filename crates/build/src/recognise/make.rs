@@ -32,9 +32,9 @@ fn own_level(text: &str) -> Option<&str> {
             line.split_once('=').map(|(name, _)| name.trim().trim_end_matches([':', '?', '+']));
         name.is_some_and(|name| name.trim().ends_with("FLAGS"))
     };
-    let words = text.lines().filter(sets).flat_map(str::split_whitespace);
+    let mut words = text.lines().filter(sets).flat_map(str::split_whitespace);
     let levels = ["-O0", "-O1", "-O2", "-O3", "-Os", "-Oz", "-Ofast", "-Og", "-O"];
-    words.filter(|word| levels.contains(word)).last()
+    words.rfind(|word| levels.contains(word))
 }
 
 /// What a makefile says.
