@@ -1,4 +1,4 @@
-"""What the guest's console says of where readers ran, as a table:  placed.py CONSOLE PRODUCTS
+"""What the guest's console says of where readers ran, as a table:  placed.py CONSOLE
 
 Lines `@begin NAME`, then the JSON of `planish record`, then `@end NAME CODE WALL CPU`; NAME is OPTIONS.TURN.
 """

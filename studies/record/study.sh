@@ -3,22 +3,11 @@
 # CPUs, where it is checked that readers run on the node of the rings that they read and of the memory that they write.
 title="Recording: losses, pauses and cost by option, on one node and on two"
 series=6.12
-needs_kernel=""
 rounds=${STUDY_ROUNDS:-3}
 # Matrix products of each thread in the guest, and samples a second of each CPU.
 products=${STUDY_PRODUCTS:-60} rate=500
 # `+` stands for a blank.
 options="--affinity=sys --affinity=node --threads=node --threads=node+--affinity=node --threads=cpu+--affinity=cpu"
-
-# The kernel of the guest: that of the other studies, with nodes.
-guest_kernel() {
-  local variant="numa: CONFIG_NUMA=y CONFIG_PCI=y CONFIG_ACPI=y CONFIG_X86_64_ACPI_NUMA=y CONFIG_MIGRATION=y CONFIG_NR_CPUS=4"
-  kernel_tools study
-  mkdir -p "$target/kernel-e2e"
-  kernel_tree "$series" "$target/kernel-e2e"
-  "$planish" -q kernel prepare "$tree" >"$work/prepared.txt" || { code=$?; [ "$code" -le 1 ] || exit "$code"; }
-  compared --build-only --orders 0 --variant "$variant" >"$work/kernel.txt"
-}
 
 guest() {
   local at=$work/guest turn one number=0
@@ -43,23 +32,21 @@ guest() {
   python3 studies/record/placed.py "$at/console"
 }
 
+# The kernel of the guest is that of the other studies, with nodes.
+numa="numa: CONFIG_NUMA=y CONFIG_PCI=y CONFIG_ACPI=y CONFIG_X86_64_ACPI_NUMA=y CONFIG_MIGRATION=y CONFIG_NR_CPUS=4"
+
 run_study() {
-  local image
-  echo "# $title"
-  echo
-  echo "\`make study NAME=record\` on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) CPUs, $(date +%F): Linux $(uname -r), $rounds rounds."
-  echo
   BENCH_ROUNDS=$rounds BENCH_OUT=$work/here PLANISH=$planish scripts/bench-record.sh >"$work/here.txt"
+  echo
   sed -e 1d -e 's/^## /### /' "$work/here.md" | sed '1s/^/## One node, beside perf\n/'
   # On a tree that is no kernel there is nothing to boot.
   [ -z "${STUDY_TREE:-}" ] || return 0
-  guest_kernel
-  image=$(ls "$work/$series"/numa/arch/x86/boot/bzImage)
+  compared --build-only --orders 0 --variant "$numa" >"$work/kernel.txt"
   echo
   echo "## Two NUMA nodes with two CPUs each, in a guest"
   echo
   echo "Emulated CPUs (qemu without KVM): nodes, CPUs and memory are told apart as on a machine, times are not those of one."
-  echo "\`planish record -F $rate -e cpu-clock --call-graph dwarf,8192 OPTIONS -- matmul 4 $products\`: 4 threads on 4 CPUs."
+  echo "\`planish record -F $rate -e cpu-clock --call-graph dwarf,8192 OPTIONS -- matmul 4 $products\`: 4 threads on 4 CPUs, $rounds rounds."
   echo
-  guest "$image"
+  guest "$work/$series/numa/arch/x86/boot/bzImage"
 }

@@ -1,13 +1,14 @@
 # shellcheck shell=bash disable=SC2034,SC2154
-# Can verdicts on kernels in native time be trusted? One kernel beside itself, relinked: how often is it called another? A link as built
+# Can verdicts on kernels be trusted? One kernel beside itself, relinked: how often is it called another? A link as built
 # that is unlucky: is it called layout luck? A slow-down planted in the network path: from how many orders on is it found?
-title="Verdicts on kernels in native time: false alarms, luck, a planted slow-down"
+title="Verdicts on kernels: false alarms, luck, a planted slow-down"
 series=6.12
 native=1
 native_rounds=24
 # Of each kernel; comparisons draw theirs from them.
 native_orders=48
-# For luck, of one section alone: what ten candidates for the image as built leave must tell half of the difference from luck.
+# For luck, of one section alone: as many as tell half of a difference of 4 % from luck. (There is no comparison of one kernel, so the
+# slow one is measured along.)
 luck_orders=$((${STUDY_ORDERS:-$native_orders} * 9 / 4))
 # Of each kernel where it is counted under emulation.
 count_orders=${STUDY_ORDERS:-16}

@@ -180,7 +180,7 @@ for count in sorted({min(count, len(orders) - 1) for count in (8, 16, 32, 47)}):
     table(title, benchmarks, many(all_runs, slow), power)
 
 for path in counts_path:
-    # Both sums, and the first sections.
+    # Both sums, and the first sections: 200 comparisons of all 51 rows take ten minutes and more.
     counts = Runs(path, 12)
     count, called = same(counts)
     title = f"One kernel beside itself, in counts ({counts.design['benchmarks'][0]['metrics'][0].split('=')[0]}), {count} orders each, {len(called)} comparisons"

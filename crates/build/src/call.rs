@@ -63,8 +63,6 @@ pub enum Word {
     Path(PathBuf),
     /// An input.
     Input(Input),
-    /// An input that an optional step makes: the word is left out where there is no such file.
-    Optional(Input),
     /// A word that has an input's name somewhere in it.
     Naming(String, Input),
     /// An output that the program makes under this name.
@@ -79,7 +77,7 @@ impl Word {
         Some(match self {
             Word::Plain(text) | Word::Naming(text, _) => text.into(),
             Word::Path(path) => path.into(),
-            Word::Input(Input(path)) | Word::Optional(Input(path)) => path.into(),
+            Word::Input(Input(path)) => path.into(),
             Word::Output(Output(path)) => path.into(),
             Word::Stdout(_) => return None,
         })
@@ -87,7 +85,7 @@ impl Word {
 
     fn input(&self) -> Option<&Input> {
         match self {
-            Word::Input(input) | Word::Optional(input) | Word::Naming(_, input) => Some(input),
+            Word::Input(input) | Word::Naming(_, input) => Some(input),
             _ => None,
         }
     }
@@ -277,11 +275,9 @@ impl Call {
         })
     }
 
-    /// The arguments, without optional inputs that are not `there`.
-    pub fn arguments(&self, there: impl Fn(&Path) -> bool) -> Vec<OsString> {
-        let left_out =
-            |word: &&Word| !matches!(word, Word::Optional(input) if !there(input.as_ref()));
-        self.words.iter().filter(left_out).filter_map(Word::argument).collect()
+    /// The arguments.
+    pub fn arguments(&self) -> Vec<OsString> {
+        self.words.iter().filter_map(Word::argument).collect()
     }
 
     /// How an output is written.
@@ -303,7 +299,7 @@ impl Call {
             Program::Named(name) => name,
         };
         let mut line = quoted(program);
-        for word in self.arguments(|_| true) {
+        for word in self.arguments() {
             line.push(' ');
             line.push_str(&quoted(&word.to_string_lossy()));
         }
@@ -359,7 +355,7 @@ mod tests {
         let mut call = Call::planish(["compare"])
             .with("a")
             .with(&a)
-            .with(Word::Optional(b.clone()))
+            .with(&b)
             .with(Word::Naming("x=b".into(), b.clone()))
             .with(Path::new("prefix"))
             .with("-o")
@@ -372,11 +368,9 @@ mod tests {
         assert_eq!(call.written().collect::<Vec<_>>(), [Path::new("made")]);
         let line = "planish compare a a b x=b prefix -o made --format json > told";
         assert_eq!(call.command_line(), line);
-        // The first word is no input although it reads like one.
-        let without = call.arguments(|input| input != Path::new("b"));
         assert_eq!(
-            without.join(std::ffi::OsStr::new(" ")),
-            "compare a a x=b prefix -o made --format json"
+            call.arguments().join(std::ffi::OsStr::new(" ")),
+            "compare a a b x=b prefix -o made --format json"
         );
     }
 }

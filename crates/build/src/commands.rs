@@ -195,8 +195,7 @@ impl Evaluate {
     /// Counters would count set-up and client as well, and the kernel does not tell what a living
     /// server's threads waited.
     fn check_metric(&self) -> Result<(), String> {
-        // A metric that does not exist is told where the project is opened.
-        let Ok(metric) = Metric::parse(&self.metric) else { return Ok(()) };
+        let metric = Metric::parse(&self.metric).map_err(|error| format!("[evaluate] {error}"))?;
         let around = self.around();
         let Some(line) = first_but(&self.command, |words| around.is_direct(words)) else {
             return Ok(());

@@ -50,12 +50,12 @@ impl Comparison {
         let path = std::env::var("PATH").unwrap_or_default();
         check_commands(&config, &directory).map_err(|found| problem(&file, found))?;
         let tools = config.build.as_ref().map(|build| Toolchain::find(build, &path)).transpose()?;
-        let comparison = Comparison { config, directory, file, tools };
-        if !comparison.config.cells().map_err(|found| problem(&comparison.file, found))?.is_empty()
-        {
-            comparison.benchmarks(&[])?;
-        }
-        Ok(comparison)
+        let common = config.compare.metrics.iter();
+        // Before anything is built for them.
+        common
+            .chain(config.benchmarks.iter().map(|own| &own.metrics))
+            .try_for_each(|given| metrics(given).map(drop))?;
+        Ok(Comparison { config, directory, file, tools })
     }
 
     /// Where a file of runs lies that the user gave no place.

@@ -227,8 +227,6 @@ impl Config {
                  {line:?} is not: take \"auto\", \"software\" or \"hardware\""
             ));
         }
-        compare::Metric::parse(&self.evaluate.metric)
-            .map_err(|error| format!("[evaluate] {error}"))?;
         self.optimize.check(&self.build)
     }
 

@@ -214,7 +214,7 @@ fn spawn_and_wait(
         Program::Named(name) if name == PLANISH => place.planish.as_os_str(),
         Program::Named(name) => name.as_ref(),
     };
-    let words = call.arguments(|input| place.directory.join(input).is_file());
+    let words = call.arguments();
     let mut command = Command::new(program);
     command
         .args(words.into_iter().map(|word| with_planish(word, place.planish)))

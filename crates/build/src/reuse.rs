@@ -162,10 +162,18 @@ fn with_options<const N: usize>(options: [OsString; N], arguments: &[OsString]) 
 
 /// A line of the log; none for what build systems compile to try the compiler out.
 fn note(word: &str, what: &[OsString]) {
-    let trials = ["CMakeCCompilerId.", "CMakeCXXCompilerId.", "CompilerABI.", "conftest."];
+    let trials = [
+        "CMakeCCompilerId.",
+        "CMakeCXXCompilerId.",
+        "CMakeCCompilerABI.",
+        "CMakeCXXCompilerABI.",
+        "conftest.",
+    ];
     let is_trial = |word: &OsString| {
-        let word = word.to_string_lossy();
-        trials.iter().any(|name| word.contains(name)) || word.contains("/CMakeScratch/")
+        let path = Path::new(word);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        trials.iter().any(|trial| name.starts_with(trial))
+            || path.iter().any(|part| part == "CMakeScratch")
     };
     if what.iter().any(is_trial) {
         return;

@@ -264,7 +264,8 @@ fn cell(benchmark: &BenchmarkConfig, parameters: BTreeMap<String, String>) -> Re
     }
     let words = split_words(&benchmark.command).map_err(|e| format!("{place}: {e}"))?;
     let known = |name: &str| name == "bin" || parameters.contains_key(name);
-    if let Some(name) = words.iter().find_map(|word| placeholder(word, known)) {
+    let mut names = words.iter().flat_map(|word| compare::names_in_braces(word));
+    if let Some(name) = names.find(|name| !known(name)) {
         return Err(format!(
             "{place}: {{{name}}} stands for nothing: {{bin}} is the program, and parameters = {{ {name} = […] }} \
              gives {{{name}}} values"
@@ -283,16 +284,6 @@ fn cell(benchmark: &BenchmarkConfig, parameters: BTreeMap<String, String>) -> Re
         parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let name = [&[benchmark.name.clone()][..], &values].concat().join(" ");
     Ok(Cell { name, command, parameters, metrics: benchmark.metrics.clone() })
-}
-
-/// The first `{name}` of a word that is not `known`.
-fn placeholder(word: &str, known: impl Fn(&str) -> bool) -> Option<&str> {
-    let names = word.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
-    let is_name = |name: &str| {
-        name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
-            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_-".contains(letter))
-    };
-    names.map(|(name, _)| name).find(|name| is_name(name) && !known(name))
 }
 
 #[cfg(test)]

@@ -314,6 +314,17 @@ pub fn bind(command: &[String], binary: &std::path::Path) -> Vec<String> {
     command.iter().map(|word| word.replace("{bin}", &path)).collect()
 }
 
+/// The `{name}`s of a word; a name begins with a letter or an underscore, so that `{}`, `{3}` and
+/// `{ print $1 }` are none.
+pub fn names_in_braces(word: &str) -> impl Iterator<Item = &str> {
+    let is_name = |name: &&str| {
+        name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+            && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-+".contains(letter))
+    };
+    let inside = word.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    inside.map(|(name, _)| name).filter(is_name)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -46,6 +46,7 @@ mod watch;
 pub use analyse::{Analysis, AnalysisOptions, Correction, LAYOUTS_ADVICE, analyse};
 pub use design::{
     Aslr, Benchmark, Design, Layouts, MOST_LAYOUTS, MOST_ROUNDS, Slot, Stopping, Variant, bind,
+    names_in_braces,
 };
 pub use error::Error;
 pub use execute::{confirm, run};

@@ -73,8 +73,36 @@ pub fn archives(design: &Design, given: &[PathBuf]) -> Result<Vec<PathBuf>, Erro
     design.variants.iter().enumerate().map(archive).collect()
 }
 
-/// File names where they differ, else whole paths; `NAME=BINARY` gives the name.
-fn variants(given: &[String]) -> Result<Vec<Variant>, Error> {
+/// The programs that are there, and those of the `optional` ones, by name, that are not. The base is
+/// never optional.
+///
+/// # Errors
+/// Where an optional name is no program's.
+pub fn present(
+    binaries: &[String],
+    optional: &[String],
+) -> Result<(Vec<String>, Vec<String>), Error> {
+    let named = named(binaries);
+    if let Some(name) = optional.iter().find(|name| named.iter().all(|(own, _)| own != *name)) {
+        let names: Vec<&str> = named.iter().map(|(own, _)| own.as_str()).collect();
+        return Err(Error::Design(format!(
+            "--optional {name}: no variant has this name; there are {}",
+            names.join(", ")
+        )));
+    }
+    let is_there = |(place, (name, path)): (usize, &(String, PathBuf))| {
+        place == 0 || !optional.contains(name) || path.exists()
+    };
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
+    for (binary, one) in binaries.iter().zip(named.iter().enumerate()) {
+        if is_there(one) { &mut there } else { &mut missing }.push(binary.clone());
+    }
+    Ok((there, missing))
+}
+
+/// The name and the path of each program: file names where they differ, else whole paths;
+/// `NAME=BINARY` gives the name.
+fn named(given: &[String]) -> Vec<(String, PathBuf)> {
     let split = |given: &String| match given.split_once('=') {
         Some((name, path))
             if !name.is_empty() && !name.contains('/') && !Path::new(given).exists() =>
@@ -88,7 +116,17 @@ fn variants(given: &[String]) -> Result<Vec<Variant>, Error> {
         path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned())
     };
     let distinct: BTreeSet<String> = pairs.iter().map(|(_, path)| short(path)).collect();
-    let variant = |(name, path): &(Option<String>, PathBuf)| {
+    let all = pairs.len();
+    let plain = |path: &PathBuf| match distinct.len() == all {
+        true => short(path),
+        false => path.display().to_string(),
+    };
+    pairs.into_iter().map(|(name, path)| (name.unwrap_or_else(|| plain(&path)), path)).collect()
+}
+
+fn variants(given: &[String]) -> Result<Vec<Variant>, Error> {
+    let variant = |(name, path): (String, PathBuf)| {
+        let path = &path;
         if !std::fs::metadata(path).map_err(Error::file(path))?.is_file() {
             return Err(Error::problem(path, "is no file that can be run"));
         }
@@ -98,13 +136,11 @@ fn variants(given: &[String]) -> Result<Vec<Variant>, Error> {
         } else {
             path.clone()
         };
-        let plain =
-            if distinct.len() == pairs.len() { short(path) } else { path.display().to_string() };
-        let name = name.clone().unwrap_or(plain);
         let description = path.display().to_string();
         Ok(Variant { name, description, binaries: vec![run], ..Variant::default() })
     };
-    let mut variants: Vec<Variant> = pairs.iter().map(variant).collect::<Result<_, _>>()?;
+    let mut variants: Vec<Variant> =
+        named(given).into_iter().map(variant).collect::<Result<_, _>>()?;
     // The same file twice is a legitimate question (how noisy is this machine?), so tell the two
     // apart.
     for index in 1..variants.len() {

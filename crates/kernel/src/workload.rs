@@ -145,14 +145,8 @@ pub fn over(
         }
     }
     for word in commands.iter().flatten().flat_map(|command| &command.words) {
-        let inside = |text: &str| text.split_once('}').map(|(name, _)| name.to_owned());
-        let names = word.split('{').skip(1).filter_map(inside);
-        let plain = |name: &String| {
-            !name.is_empty()
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-+".contains(c))
-        };
-        let known = |name: &String| parameters.iter().any(|(own, _)| own == name);
-        if let Some(name) = names.filter(plain).find(|name| !known(name)) {
+        let known = |name: &str| parameters.iter().any(|(own, _)| own == name);
+        if let Some(name) = compare::names_in_braces(word).find(|name| !known(name)) {
             return Err(Error::Wanted(format!(
                 "{word}: {{{name}}} has no values; give --parameter {name}=A,B"
             )));

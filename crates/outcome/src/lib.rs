@@ -264,7 +264,7 @@ impl Finished<'_> {
         let variable = if self.project.rust.used { "PLANISH_RUSTFLAGS" } else { "PLANISH_CFLAGS" };
         let flags = step.map(Step::call).map(|call| match call.environment.get(variable) {
             Some(flags) => flags.clone(),
-            None => call.arguments(|_| true).join(OsStr::new(" ")).to_string_lossy().into_owned(),
+            None => call.arguments().join(OsStr::new(" ")).to_string_lossy().into_owned(),
         });
         Ok(Variant {
             name: measured.ending.to_owned(),

@@ -58,11 +58,12 @@ pub(crate) fn streams(
         std::mem::take(&mut opened.areas).into_iter().chain(std::iter::repeat_with(|| None));
     let rings =
         std::mem::take(&mut opened.rings).into_iter().zip(areas).zip(&opened.cpus).enumerate();
+    let nodes = topology::nodes();
     let mut rings: Vec<Emptied> = rings
         .map(|(number, ((ring, aux), cpu))| Emptied {
             account: Account { cpu: *cpu, bytes: ring.data_bytes() as u64, ..Account::default() },
             near: near(*cpu, how),
-            node: topology::node_number(*cpu).unwrap_or(0),
+            node: nodes.get(cpu).copied().unwrap_or(0),
             thread: opened.thread,
             ring,
             aux,

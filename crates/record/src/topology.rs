@@ -3,6 +3,7 @@
 use crate::cpus::{self, ONLINE};
 use crate::settings::Wrong;
 use crate::streaming::{Affinity, Mask, Spread};
+use std::collections::BTreeMap;
 
 /// The CPUs in groups: each alone, by core, package or node, or as they are named.
 pub(crate) fn groups(cpus: &[i32], spread: &Spread) -> Vec<Vec<i32>> {
@@ -76,19 +77,22 @@ fn package(cpu: i32) -> Vec<i32> {
     beside(cpu, ["package_cpus_list", "core_siblings_list"])
 }
 
-/// The number of a CPU's NUMA node; none on a kernel without NUMA.
-pub(crate) fn node_number(cpu: i32) -> Option<u32> {
-    let entries = std::fs::read_dir(format!("/sys/devices/system/cpu/cpu{cpu}"));
-    let names = entries.into_iter().flatten().flatten();
-    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter_map(|name| name.strip_prefix("node")?.parse().ok()).next()
+/// The NUMA node of each CPU; none on a kernel without NUMA.
+pub(crate) fn nodes() -> BTreeMap<i32, u32> {
+    let online = list("/sys/devices/system/node/online").unwrap_or_default();
+    let of = |node: i32| {
+        let number = u32::try_from(node).ok()?;
+        let cpus = list(&format!("/sys/devices/system/node/node{node}/cpulist"))?;
+        Some(cpus.into_iter().map(move |cpu| (cpu, number)))
+    };
+    online.into_iter().filter_map(of).flatten().collect()
 }
 
 /// A kernel without NUMA has one node of all CPUs.
 fn node(cpu: i32) -> Vec<i32> {
-    let node = node_number(cpu);
-    let cpus = node.and_then(|node| list(&format!("/sys/devices/system/node/node{node}/cpulist")));
-    cpus.or_else(|| list(ONLINE)).unwrap_or_else(|| vec![cpu])
+    let nodes = nodes();
+    let Some(own) = nodes.get(&cpu) else { return list(ONLINE).unwrap_or_else(|| vec![cpu]) };
+    nodes.iter().filter(|(_, node)| *node == own).map(|(cpu, _)| *cpu).collect()
 }
 
 #[cfg(test)]

@@ -145,9 +145,7 @@ fn details(file: &Assessment, verbose: bool) -> String {
             let _ = writeln!(text, "  after planish pages align: {aligned:.1} %{filled}");
         }
         (Some(refused), _) if file.eligible_pct < 90.0 => {
-            let reason =
-                refused.split_once("is not rewritten: ").map_or(refused.as_str(), |(_, why)| why);
-            let _ = writeln!(text, "  planish pages align does not help: {}", visible(reason));
+            let _ = writeln!(text, "  planish pages align does not help: {}", visible(refused));
         }
         _ => {}
     }

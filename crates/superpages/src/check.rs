@@ -208,6 +208,7 @@ pub fn check(path: &Path) -> Result<Assessment, Error> {
     };
     let (aligned_pct, refused) = match planned(false) {
         Ok(pct) => (Some(pct), None),
+        Err(Error::Refused { reason, .. }) => (None, Some(reason)),
         Err(error) => (None, Some(error.to_string())),
     };
     Ok(Assessment {

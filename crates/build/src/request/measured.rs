@@ -1,6 +1,6 @@
 //! Which requests measure programs, and tell what all steps found?
 
-use crate::call::{Call, Input, Output, Word};
+use crate::call::{Call, Input, Output};
 use std::path::PathBuf;
 
 /// Measure programs against the first of them, on one command.
@@ -46,14 +46,8 @@ impl Compare {
             .with_if(self.ignore_output, "--ignore-output")
             .with("--raw")
             .with(&self.runs)
-            .with_all(self.programs.iter().map(|(program, optional)| match optional {
-                // Named even where it is not there: the comparison says that it goes without it.
-                true => {
-                    let path: &std::path::Path = program.as_ref();
-                    Word::Naming(path.to_string_lossy().into_owned(), program.clone())
-                }
-                false => Word::Input(program.clone()),
-            }));
+            // One that is not there is named, too: the comparison says that it goes without it.
+            .with_all(self.programs.iter().map(|(program, _)| program));
         for program in optional {
             let name = program.file_name().unwrap_or_default();
             call = call.with_option("--optional", name.to_string_lossy());

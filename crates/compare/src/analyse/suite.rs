@@ -1,7 +1,7 @@
 //! Several machines and benchmarks: what is common to the files, and the means over rows.
 
 use super::cell::Row;
-use crate::result::{Accumulated, Benchmark, Extreme, Index, MeasuredMachine, Variant};
+use crate::result::{Accumulated, Benchmark, Direction, Extreme, Index, MeasuredMachine, Variant};
 use crate::runs::Recorded;
 use crate::{Error, Metric};
 use statistics::many;
@@ -151,6 +151,7 @@ pub(super) fn accumulated(
             benchmark: family.to_owned(),
             variant: variant.to_owned(),
             rows: own.len(),
+            better: if lowest.less_is_better() { Direction::Lower } else { Direction::Higher },
             mean: mean.exp(),
             interval: index.map(|index| [index.fixed.0.exp(), index.fixed.1.exp()]),
             lowest: extreme(lowest),

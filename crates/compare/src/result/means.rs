@@ -1,5 +1,6 @@
 //! What is told of several rows together: means and ranges.
 
+use super::Direction;
 use serde::{Deserialize, Serialize};
 
 /// A mean over rows.
@@ -37,6 +38,9 @@ pub struct Accumulated {
     pub variant: String,
     /// Rows: combinations of parameters, on each machine.
     pub rows: usize,
+    /// Which way is good for the metric that decides.
+    #[serde(default)]
+    pub better: Direction,
     /// Geometric mean of their effects.
     pub mean: f64,
     /// Its 95 % interval, for just these rows.

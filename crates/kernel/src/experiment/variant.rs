@@ -64,12 +64,18 @@ impl KernelVariant {
         Ok(variant)
     }
 
+    /// What the names of aligned variants end in.
+    pub fn aligned_suffix(bytes: u32) -> String {
+        format!("-align{bytes}")
+    }
+
     /// The same with all functions aligned to so many bytes, under a name of its own.
     ///
     /// # Errors
     /// Where that name is too long.
     pub fn aligned(&self, bytes: u32) -> Result<KernelVariant, Error> {
-        let aligned = KernelVariant::of(&format!("{}-align{bytes}", self.name), &[])?;
+        let name = format!("{}{}", self.name, KernelVariant::aligned_suffix(bytes));
+        let aligned = KernelVariant::of(&name, &[])?;
         let flag = format!("{FLAGS}=-falign-functions={bytes}");
         let make = self.make.iter().cloned().chain([flag]).collect();
         Ok(KernelVariant { options: self.options.clone(), make, ..aligned })

@@ -191,7 +191,7 @@ fn accumulated(out: &mut String, m: &Measurement) {
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} |",
-            text_of(&words::family(&own.benchmark, m)),
+            text_of(&words::family(own)),
             text_of(&own.variant),
             own.rows,
             words::accumulated(own),

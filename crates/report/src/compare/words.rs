@@ -253,12 +253,10 @@ pub(crate) fn accumulated(own: &Accumulated) -> String {
 
 /// The name of a benchmark over its parameters and machines, with which way is good where that is
 /// not less.
-pub(crate) fn family(name: &str, m: &Measurement) -> String {
-    let mut own = m.benchmarks.iter().filter(|benchmark| benchmark.family() == name);
-    let deciding = own.next().and_then(|benchmark| benchmark.metrics.first());
-    match deciding.is_some_and(|metric| metric.better == Direction::Higher) {
-        true => format!("{name} (larger is better)"),
-        false => name.to_owned(),
+pub(crate) fn family(own: &Accumulated) -> String {
+    match own.better {
+        Direction::Higher => format!("{} (larger is better)", own.benchmark),
+        Direction::Lower => own.benchmark.clone(),
     }
 }
 

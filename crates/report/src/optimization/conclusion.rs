@@ -33,6 +33,7 @@ fn open_words(compared: &Compared) -> String {
         Some(second) => {
             format!("; the {} rounds that were to confirm it did not", second.rounds)
         }
+        None if compared.p_corrected <= compared.p_value => String::new(),
         None => format!(
             "; with so many comparisons in one run that can be chance (p = {:.3} alone, {:.3} among \
              all of them)",
@@ -59,12 +60,12 @@ impl Optimization {
                 let (words, open) = (verdict_words(metric, compared), open_words(compared));
                 format!("{result} beside {what}{}: {words}{open}", of(command))
             };
-            let dropped = measurement.stopped.iter().find(|one| one.variant.ends_with(".release"));
+            let dropped = measurement.stopped.iter().find(|one| self.is_release(&one.variant));
             lines.extend(dropped.map(|one| {
-                let reason = one.reason.split([':', '(']).next().unwrap_or_default().trim();
                 format!(
-                    "{result} is not compared with the project's own release build{}: {reason}",
-                    of(command)
+                    "{result} is not compared with the project's own release build{}: {}",
+                    of(command),
+                    one.reason
                 )
             }));
             let release = of_command(&self.beside_release, measurement);

@@ -123,6 +123,12 @@ impl Optimization {
         self.result_path().rsplit('/').next().unwrap_or_default()
     }
 
+    /// Whether a program of the measurements is the project's own release build.
+    pub(super) fn is_release(&self, program: &str) -> bool {
+        let mut own = self.variants.iter().filter(|variant| variant.name == "release");
+        own.any(|variant| variant.program.path.rsplit('/').next() == Some(program))
+    }
+
     /// Its file, from the directory of planish.toml.
     pub fn result_path(&self) -> &str {
         // Each is made from the one before it.

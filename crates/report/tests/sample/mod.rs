@@ -129,6 +129,7 @@ fn accumulated() -> Vec<Accumulated> {
             benchmark: BENCHMARKS[b].0.split(' ').next().unwrap_or_default().into(),
             variant: VARIANTS[v].into(),
             rows: 2,
+            better: Direction::Lower,
             mean,
             interval: Some([mean - 0.004, mean + 0.004]),
             lowest: extreme(b, mean - 0.01, "epyc-vm"),

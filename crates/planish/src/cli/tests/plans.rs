@@ -14,7 +14,7 @@ fn called(plan: &Plan) -> BTreeSet<String> {
     let calls = plan.steps.iter().map(build::Step::call);
     let own = calls.filter(|call| call.program == Program::Planish);
     own.map(|call| {
-        let words = [OsString::from("planish")].into_iter().chain(call.arguments(|_| true));
+        let words = [OsString::from("planish")].into_iter().chain(call.arguments());
         if let Err(error) = Cli::try_parse_from(words) {
             panic!("{}: {error}", call.command_line());
         }

@@ -214,7 +214,10 @@ fn knows(file: &Recorded, wanted: &Metric) -> anyhow::Result<()> {
 /// Programs named on the command line, all running one command.
 fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     let settings = what.how.settings()?;
-    let there = those_there(what, judge.global)?;
+    let (there, missing) = named::present(&what.binaries, &what.output.optional)?;
+    for binary in missing.iter().filter(|_| !judge.global.quiet) {
+        eprintln!("planish: {binary} is not there, so the comparison goes without it (--optional)");
+    }
     let mut design = named::design(&there, &what.command, &settings)?;
     libraries::lead(&mut design, &what.library_path)?;
     if let Some(count) = settings.layouts() {
@@ -231,38 +234,6 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     let raw = what.how.raw.clone().or_else(|| page.map(|html| html.with_extension("jsonl")));
     let analysis = judge.of(design, Keep { raw: raw.as_deref(), resume: what.how.resume })?;
     Ok(Told { analysis, raw: raw.into_iter().collect() })
-}
-
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// The binaries without optional ones that are not there.
-fn those_there(what: &What, global: &Global) -> anyhow::Result<Vec<String>> {
-    let split = |given: &str| match given.split_once('=') {
-        Some((name, path)) if !Path::new(given).exists() => (name.to_owned(), path.to_owned()),
-        _ => (file_name(Path::new(given)), given.to_owned()),
-    };
-    let optional = &what.output.optional;
-    let named: Vec<_> = what.binaries.iter().map(|given| (given, split(given))).collect();
-    if let Some(name) = optional.iter().find(|name| named.iter().all(|(_, (own, _))| own != *name))
-    {
-        let names: Vec<&str> = named.iter().map(|(_, (own, _))| own.as_str()).collect();
-        bail!("--optional {name}: no variant has this name; there are {}", names.join(", "));
-    }
-    let mut there = Vec::new();
-    for (place, (given, (name, path))) in named.iter().enumerate() {
-        if place > 0 && optional.contains(name) && !Path::new(path).exists() {
-            if !global.quiet {
-                eprintln!(
-                    "planish: {path} is not there, so the comparison goes without it (--optional)"
-                );
-            }
-            continue;
-        }
-        there.push((*given).clone());
-    }
-    Ok(there)
 }
 
 /// By what a measurement is judged.

@@ -183,7 +183,7 @@ impl Recorder<'_> {
         let log = prefix.map(|prefix| self.name(prefix, round, n, "output"));
         let files = (command, output.as_path(), log.clone());
         let request = self.training.recording(round, &self.settings, &self.planish, files);
-        let words = Request::Record(request).call().arguments(|_| true);
+        let words = Request::Record(request).call().arguments();
         let quiet = self.global.quiet.then_some("--quiet");
         let mut child = Command::new(&self.planish)
             .args(quiet)

@@ -260,7 +260,7 @@ pub(super) fn accumulated(m: &Measurement) -> Option<Markup> {
     open(&mut out, "", "Benchmarks over their parameters and machines, moves sideways", &head);
     for own in &m.accumulated {
         out.raw("<tr>");
-        out.leaf("th", &[("scope", &"row")], &words::family(&own.benchmark, m));
+        out.leaf("th", &[("scope", &"row")], &words::family(own));
         out.leaf("td", &[], &own.variant);
         number(&mut out, &own.rows.to_string());
         out.leaf("td", &[("class", &"n strong")], &words::accumulated(own));

@@ -3,7 +3,7 @@
 use crate::compare::screen::Screen;
 use crate::compare::{find, words};
 use crate::style::Colour;
-use ::compare::result::Measurement;
+use ::compare::result::{Accumulated, Measurement};
 use std::collections::BTreeSet;
 
 /// A cell: text, where it stands, and its colour.
@@ -119,25 +119,27 @@ pub(super) fn sizes(m: &Measurement, screen: Screen) -> Vec<String> {
 /// Each benchmark over its parameters and machines: mean, lowest and highest of its rows.
 pub(super) fn accumulated(m: &Measurement, screen: Screen) -> Vec<String> {
     let variants = find::others(m);
-    let mut names: Vec<&str> = Vec::new();
+    let mut firsts: Vec<&Accumulated> = Vec::new();
     for own in &m.accumulated {
-        if !names.contains(&own.benchmark.as_str()) {
-            names.push(&own.benchmark);
+        if firsts.iter().all(|known| known.benchmark != own.benchmark) {
+            firsts.push(own);
         }
     }
-    if names.is_empty() {
+    if firsts.is_empty() {
         return Vec::new();
     }
-    let row = |name: &&str| {
+    let row = |first: &&Accumulated| {
         let cell = |variant: &&str| {
             let mut own = m.accumulated.iter();
-            let found = own.find(|own| own.benchmark == *name && own.variant == **variant);
+            let found =
+                own.find(|own| own.benchmark == first.benchmark && own.variant == **variant);
             right(&found.map_or_else(|| "-".to_owned(), words::accumulated))
         };
-        let name = words::family(name, m);
-        std::iter::once(left(&name)).chain(variants.iter().map(cell)).collect::<Vec<_>>()
+        std::iter::once(left(&words::family(first)))
+            .chain(variants.iter().map(cell))
+            .collect::<Vec<_>>()
     };
-    let rows: Vec<_> = names.iter().map(row).collect();
+    let rows: Vec<_> = firsts.iter().map(row).collect();
     let head: Vec<&str> =
         std::iter::once("mean [lowest, highest]").chain(variants.iter().copied()).collect();
     table(screen, &head, &rows)

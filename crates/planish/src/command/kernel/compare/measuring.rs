@@ -5,7 +5,7 @@ use crate::cli::Global;
 use crate::progress::Ticker;
 use anyhow::bail;
 use compare::result::Sizes;
-use compare::{Analysis, AnalysisOptions, Design, Recorded, Settings};
+use compare::{Analysis, AnalysisOptions, Design, Recorded, Settings, probe};
 use kernel::experiment::{
     Booting, Caches, Experiment, Images, KernelVariant, analysed, design, images, is_of_data,
     recorded,
@@ -42,26 +42,55 @@ pub(super) fn sizes(design: &Design) -> Vec<Sizes> {
 }
 
 impl Measuring<'_> {
-    /// Builds and measures variants, which are told under the names before them; runs are kept in
-    /// `raw`. None where the user ended it.
+    /// Builds and measures variants, which are told without the `suffix` of their names; runs are
+    /// kept in `raw`. None where the user ended it.
     pub(super) fn all(
         &self,
-        variants: Vec<(String, KernelVariant)>,
+        variants: Vec<KernelVariant>,
+        suffix: &str,
         raw: Option<&Path>,
         failed: &mut Vec<String>,
     ) -> anyhow::Result<Option<Measured>> {
-        let (names, variants): (Vec<String>, Vec<KernelVariant>) = variants.into_iter().unzip();
-        let own: Vec<String> = variants.iter().map(|variant| variant.name.clone()).collect();
         let mut built = built(self.experiment, variants, failed, self.global)?;
         for (variant, _) in &mut built {
-            let shown =
-                own.iter().position(|name| *name == variant.name).and_then(|at| names.get(at));
-            variant.name = shown.unwrap_or(&variant.name).clone();
+            if let Some(name) = variant.name.strip_suffix(suffix) {
+                variant.name = name.to_owned();
+            }
         }
         let built = enough(built, failed)?;
         match self.initrd {
             Some(initrd) => self.counted(initrd, built, raw, failed),
             None => native::measured(self, &built, raw),
+        }
+    }
+
+    /// Measures variants whose functions are aligned to so many bytes, and adds what remains of what
+    /// was measured; false where the user ended it.
+    pub(super) fn probe(
+        &self,
+        (bytes, aligned): (u32, Vec<KernelVariant>),
+        measured: &mut Measured,
+        failed: &mut Vec<String>,
+    ) -> bool {
+        let raw = self.args.raw.as_deref();
+        let raw = raw.map(|path| path.with_extension(format!("align{bytes}.jsonl")));
+        let result = &mut measured.analysis.measurement;
+        let suffix = KernelVariant::aligned_suffix(bytes);
+        match self.all(aligned, &suffix, raw.as_deref(), failed) {
+            Ok(Some(probed)) => {
+                let found = &probed.analysis.measurement;
+                let rows = probe::remaining(result, found, &probed.sizes, bytes);
+                result.alignment.extend(rows);
+                true
+            }
+            Ok(None) => false,
+            // What was measured is told whatever becomes of the probe.
+            Err(error) => {
+                let probe = format!("the probe with functions aligned to {bytes} bytes");
+                result.warnings.push(format!("{probe} is left out: {error:#}"));
+                stopped(&probe, &error, failed);
+                true
+            }
         }
     }
 

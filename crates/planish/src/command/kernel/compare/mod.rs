@@ -13,7 +13,7 @@ use crate::output;
 use crate::progress::Ticker;
 use anyhow::bail;
 use build::KernelTable;
-use compare::{AnalysisOptions, gate, probe};
+use compare::{AnalysisOptions, gate};
 use kernel::experiment::{Caches, Experiment, Form, Images, KernelVariant};
 use kernel::machine::Initrd;
 use measuring::Measuring;
@@ -228,8 +228,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     // Told before an hour of building; kernels that are processes have the workload in them.
     let initrd = if args.native { None } else { Some(Initrd::of(args.initrd.as_deref())?) };
-    let aligned = args.probe_align.iter().map(|&bytes| (bytes, aligned(&variants, bytes)));
-    let aligned = aligned.collect::<Vec<_>>();
+    let aligned = |&bytes: &u32| {
+        let all: Result<Vec<_>, _> =
+            variants.iter().map(|variant| variant.aligned(bytes)).collect();
+        all.map(|all| (bytes, all))
+    };
+    let aligned = args.probe_align.iter().map(aligned).collect::<Result<Vec<_>, _>>()?;
     let experiment = Experiment::open(tree, output_dir, begin, args.make.make(), orders, form)?;
     let mut failed = Vec::new();
     if args.build_only {
@@ -249,44 +253,18 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         },
         global,
     };
-    let raw = args.raw.as_deref();
-    let named = variants.into_iter().map(|variant| (variant.name.clone(), variant)).collect();
-    let Some(mut measured) = measuring.all(named, raw, &mut failed)? else {
+    let Some(mut measured) = measuring.all(variants, "", args.raw.as_deref(), &mut failed)? else {
         return Ok(INTERRUPTED);
     };
-    for (bytes, aligned) in aligned {
-        let raw = raw.map(|path| path.with_extension(format!("align{bytes}.jsonl")));
-        let result = &mut measured.analysis.measurement;
-        // What was measured is told whatever becomes of the probe.
-        match measuring.all(aligned?, raw.as_deref(), &mut failed) {
-            Ok(Some(probed)) => {
-                let found = &probed.analysis.measurement;
-                let rows = probe::remaining(result, found, &probed.sizes, bytes);
-                result.alignment.extend(rows);
-            }
-            Ok(None) => return Ok(INTERRUPTED),
-            Err(error) => {
-                stopped(
-                    &format!("the probe with functions aligned to {bytes} bytes"),
-                    &error,
-                    &mut failed,
-                );
-                result.warnings.push(format!(
-                    "the probe with functions aligned to {bytes} bytes is left out: {error:#}"
-                ));
-            }
+    for aligned in aligned {
+        if !measuring.probe(aligned, &mut measured, &mut failed) {
+            return Ok(INTERRUPTED);
         }
     }
     let told = Told { analysis: measured.analysis, raw: measured.raw };
     let code = concluded(told, &args.output, &gates, global)?;
     // The others were compared and told, but a kernel that fails is no fine end.
     Ok(if failed.is_empty() || code == INTERRUPTED { code } else { BAD_INPUT })
-}
-
-/// The variants under their names, with all functions aligned.
-fn aligned(variants: &[KernelVariant], bytes: u32) -> anyhow::Result<Vec<(String, KernelVariant)>> {
-    let one = |variant: &KernelVariant| Ok((variant.name.clone(), variant.aligned(bytes)?));
-    variants.iter().map(one).collect()
 }
 
 /// The variants, the base first: one without words, which is put before others where there is none.
