@@ -11,7 +11,7 @@ use std::path::Path;
 pub struct Lock {
     // The lock belongs to the open file. The file itself stays: were it removed, two processes
     // could hold locks on two files of one name.
-    _file: File,
+    file: File,
 }
 
 impl Lock {
@@ -36,7 +36,14 @@ impl Lock {
             return Err(Error::Locked { directory: directory.to_owned(), pid });
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Where this fails, closing the file lifts the lock.
+        let _ = sys::unlock(&self.file);
     }
 }
 
@@ -55,5 +62,16 @@ mod tests {
         assert!(message.starts_with(&expected), "{message}");
         drop(lock);
         assert!(Lock::take(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_lock_is_lifted_though_another_descriptor_of_its_file_lives() {
+        // As in a child that another thread has forked and that does not run its program yet.
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Lock::take(folder.path()).unwrap();
+        let kept = lock.file.try_clone().unwrap();
+        drop(lock);
+        assert!(Lock::take(folder.path()).is_ok());
+        drop(kept);
     }
 }

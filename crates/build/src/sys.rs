@@ -41,3 +41,14 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
         e => Err(e),
     }
 }
+
+/// Lifts the lock of an open file now, also where a child that another thread has just forked
+/// still holds the file open until it runs its program (`flock(2)`: the lock belongs to the open
+/// file description, and an unlock by any descriptor of it lifts it).
+pub(crate) fn unlock(file: &File) -> io::Result<()> {
+    // SAFETY: as above.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
+}
