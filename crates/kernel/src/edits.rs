@@ -26,6 +26,10 @@ pub struct EditedFile {
     pub edits: &'static [Edit],
 }
 
+/// The list of documents that names those of a prepared tree. Where it is missing, the tree goes
+/// without them.
+pub const DOCUMENTS: &str = "Documentation/dev-tools/index.rst";
+
 /// The files that a prepared tree has more.
 pub const NEW_FILES: &[NewFile] = &[
     NewFile {
@@ -181,7 +185,7 @@ pub const EDITED_FILES: &[EditedFile] = &[
         )],
     },
     EditedFile {
-        path: "Documentation/dev-tools/index.rst",
+        path: DOCUMENTS,
         edits: &[insert(
             "the list of documents",
             Line::Is("kunit/index"),

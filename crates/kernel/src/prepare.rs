@@ -4,7 +4,7 @@
 //! write: one file that does not fit means that none is written.
 
 use crate::anchor::{self, Misfit, State};
-use crate::edits::{EDITED_FILES, EditedFile, NEW_FILES};
+use crate::edits::{DOCUMENTS, EDITED_FILES, EditedFile, NEW_FILES};
 use crate::error::Error;
 use crate::tree::{self, AUTOFDO, Known, PROPELLER, Tree};
 use serde::Serialize;
@@ -137,10 +137,13 @@ pub fn standing(tree: &Tree) -> Result<Standing, Error> {
         });
     }
     let (mut plain, mut edited) = (Vec::new(), Vec::new());
-    for file in NEW_FILES {
+    // A tree without its documents, as a sparse checkout leaves it, is prepared without ours.
+    let documents = tree.root.join(DOCUMENTS).exists();
+    let concerned = |path: &str| documents || !path.starts_with("Documentation/");
+    for file in NEW_FILES.iter().filter(|file| concerned(file.path)) {
         sort(new_file(tree, file.path, file.text)?, &mut plain, &mut edited);
     }
-    for file in EDITED_FILES {
+    for file in EDITED_FILES.iter().filter(|file| concerned(file.path)) {
         sort(edited_file(tree, file)?, &mut plain, &mut edited);
     }
     let names = |changes: &[FileChange]| changes.iter().map(|change| change.path).collect();

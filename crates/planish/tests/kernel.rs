@@ -48,6 +48,19 @@ fn a_tree_is_prepared_once_and_taken_back_to_the_byte() {
 }
 
 #[test]
+fn a_tree_without_its_documents_is_prepared_without_ours() {
+    let dir = tree(12);
+    let root = dir.path().join("linux");
+    std::fs::remove_dir_all(root.join("Documentation")).unwrap();
+    let before = contents(&root);
+    let said = fine(&planish(dir.path(), &["prepare", "linux"]));
+    assert!(said.contains("Linux 6.12.9: prepared") && !said.contains("Documentation"), "{said}");
+    assert!(fine(&planish(dir.path(), &["prepare", "linux"])).contains("is prepared already"));
+    fine(&planish(dir.path(), &["prepare", "linux", "--revert"]));
+    assert!(contents(&root) == before, "taken back");
+}
+
+#[test]
 fn a_dry_run_prints_a_patch_that_does_the_same_and_writes_nothing() {
     let dir = tree(12);
     let root = dir.path().join("linux");
