@@ -46,6 +46,29 @@ pub fn confirm(
     go(design, stop, before, observer, Some(benchmarks))
 }
 
+/// Runs one binary once at its place, for a runner that does more than start programs. Nothing is
+/// known here of what the base printed, so outputs are not compared; a run must end with exit code
+/// 0 and print the numbers that its metrics want.
+///
+/// # Errors
+/// Where it cannot be started, or a counter is not there.
+pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Error> {
+    let _settings = sys::Settings::of_programs(design.aslr == Aslr::Off, design.pinned_cpu)?;
+    let launcher = Launcher::new(design, stop, openable_counters(design)?);
+    let Place { benchmark, round, position, slot } = place;
+    let bytes = design.environment_bytes(benchmark, round, position);
+    let limit = design.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let mut outcome = launcher.once(benchmark, slot, bytes, limit)?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(Ran::Interrupted);
+    }
+    outcome.run.round = round;
+    Ok(match problem(design, &outcome, None) {
+        Some(error) => Ran::Failed(error),
+        None => Ran::Runs(vec![outcome.run]),
+    })
+}
+
 fn go(
     design: &Design,
     stop: &AtomicBool,
@@ -55,12 +78,8 @@ fn go(
 ) -> Result<Recorded, Error> {
     design.check()?;
     let _settings = sys::Settings::of_programs(design.aslr == Aslr::Off, design.pinned_cpu)?;
-    let counters = wanted_counters(design);
-    if let (_, Some(counter)) = sys::Counters::open(&counters) {
-        return Err(Error::NoCounter { name: counter.name() });
-    }
     let mut programs = Programs {
-        launcher: Launcher::new(design, stop, counters),
+        launcher: Launcher::new(design, stop, openable_counters(design)?),
         design,
         references: BTreeMap::new(),
         longest: Duration::ZERO,
@@ -69,14 +88,19 @@ fn go(
     rounds(&mut programs, before, again, stop, observer).map(|(found, _)| found)
 }
 
-fn wanted_counters(design: &Design) -> Vec<Counter> {
+/// The counters that the metrics want, which this machine must have.
+fn openable_counters(design: &Design) -> Result<Vec<Counter>, Error> {
     let metrics = design.benchmarks.iter().flat_map(|b| &b.metrics);
     let counter = |source: &Source| match source {
         Source::Counter(counter) => Some(*counter),
         _ => None,
     };
     let all: BTreeSet<Counter> = metrics.filter_map(|m| counter(&m.source)).collect();
-    all.into_iter().collect()
+    let all: Vec<Counter> = all.into_iter().collect();
+    match sys::Counters::open(&all) {
+        (_, Some(counter)) => Err(Error::NoCounter { name: counter.name() }),
+        (_, None) => Ok(all),
+    }
 }
 
 struct Programs<'a> {

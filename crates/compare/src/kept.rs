@@ -139,7 +139,8 @@ pub fn begin(path: &Path, found: &Recorded) -> Result<File, Error> {
         found.stopped.iter().try_for_each(|stopped| runs::write_stopped(file, stopped))
     };
     write(&mut file).map_err(Error::file(path))?;
-    if found.runs.is_empty() && path.is_file() {
+    let holds_runs = || read(path).map_or(true, |old| !old.runs.is_empty());
+    if found.runs.is_empty() && path.is_file() && holds_runs() {
         // As perf keeps perf.data.old.
         let mut old = path.as_os_str().to_owned();
         old.push(".old");

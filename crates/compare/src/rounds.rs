@@ -80,6 +80,11 @@ pub trait Runner {
         false
     }
 
+    /// Whether round 0 warms up. Not where each execution does so by itself.
+    fn has_warm_up(&self) -> bool {
+        true
+    }
+
     /// Gets ready to go on after the runs of an earlier call.
     ///
     /// # Errors
@@ -164,8 +169,9 @@ impl Session<'_> {
         observer: &mut dyn Observer,
     ) -> Result<bool, R::Error> {
         runner.resume(&self.found)?;
+        let first = u32::from(!runner.has_warm_up());
         let rounds = match again {
-            None => 0..=self.found.design.rounds,
+            None => first..=self.found.design.rounds,
             Some(_) => self.found.design.second_block(),
         };
         for round in rounds {
@@ -256,17 +262,19 @@ impl Session<'_> {
         if variant == 0 || (others == 0 && design.benchmarks.len() == 1) {
             return Err(error);
         }
-        let stopped = Stopped {
+        // Where one execution runs all benchmarks, all have lost it.
+        let lost = |at: &usize| self.units.is_some() || *at == benchmark;
+        let benchmarks = design.benchmarks.iter().enumerate().filter(|(at, _)| lost(at));
+        let stopped = benchmarks.map(|(_, of)| Stopped {
             variant: design.variants.get(variant).map_or_else(String::new, |v| v.name.clone()),
-            benchmark: design
-                .benchmarks
-                .get(benchmark)
-                .map_or_else(String::new, |b| b.name.clone()),
+            benchmark: of.name.clone(),
             machine: design.machine.name.clone(),
             reason: error.to_string(),
-        };
-        observer.stopped(&stopped)?;
-        self.found.stopped.push(stopped);
+        });
+        for stopped in stopped.collect::<Vec<_>>() {
+            observer.stopped(&stopped)?;
+            self.found.stopped.push(stopped);
+        }
         Ok(())
     }
 

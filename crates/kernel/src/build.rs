@@ -4,7 +4,7 @@
 use crate::Error;
 use crate::config::Config;
 use crate::make::{self, DIRECTORY, Made, Make, Request, Variables};
-use crate::objects::{Chosen, functions_of_objects};
+use crate::objects::{Chosen, functions_of_links, functions_of_objects};
 use crate::requirements::{Purpose, Weight, unmet};
 use crate::sample_profile::{self, Compared};
 use crate::tree::Tree;
@@ -80,8 +80,10 @@ impl Wanted {
                 self.tree.display()
             ));
         }
-        let request = Request { whole: whole || !known, ..self.request.clone() };
-        let (variables, compared) = self.variables(&request)?;
+        // The linker makes the code, of all objects at once.
+        let by_linker = config.is_on("LTO_CLANG");
+        let request = Request { whole: whole || !known || by_linker, ..self.request.clone() };
+        let (variables, compared) = self.variables(&request, by_linker)?;
         warnings.extend(compared.iter().filter_map(|compared| compared.said.clone()));
         words.extend(variables.words.iter().cloned());
         if self.targets.is_empty() {
@@ -129,7 +131,12 @@ impl Wanted {
         ))
     }
 
-    fn variables(&self, request: &Request) -> Result<(Variables, Option<Compared>), Error> {
+    /// The variables of a request; `by_linker` says that objects hold no code.
+    fn variables(
+        &self,
+        request: &Request,
+        by_linker: bool,
+    ) -> Result<(Variables, Option<Compared>), Error> {
         if request.profile.is_none() && request.layout.is_none() {
             return Ok((Variables::default(), None));
         }
@@ -148,7 +155,8 @@ impl Wanted {
             let name = format!("{}{hint}", file.display());
             beside::given::open(file).map_err(Error::doing(name))?;
         }
-        let functions = functions_of_objects(&self.build).map_err(Error::doing(
+        let functions_of = if by_linker { functions_of_links } else { functions_of_objects };
+        let functions = functions_of(&self.build).map_err(Error::doing(
             "the objects with samples are looked for in a finished build; build once without a \
              profile",
         ))?;

@@ -10,7 +10,8 @@
 //! [`build`] puts them together to a call of make. [`workload::build`] compiles the programs that a
 //! kernel is trained and judged with, and makes an initramfs of them; what they say is read by
 //! `record::machine`. [`recording`], [`cost`] and [`time`] boot kernels with it; [`experiment`] builds
-//! variants in many orders and compares what they cost.
+//! variants in many orders and compares what they cost; [`here`] boots this machine into one after
+//! another.
 
 pub mod anchor;
 pub mod build;
@@ -22,6 +23,7 @@ pub mod cost;
 pub mod edits;
 mod error;
 pub mod experiment;
+pub mod here;
 pub mod initrd;
 pub mod machine;
 pub mod make;

@@ -70,6 +70,26 @@ pub fn functions_of_objects(build: &Path) -> Result<FunctionsOfObjects, Error> {
     Ok(found)
 }
 
+/// The same for a build with link-time optimisation, whose objects hold no code yet: what vmlinux and
+/// each module define.
+///
+/// # Errors
+/// vmlinux, or a module that the build names, is missing or is no ELF file.
+pub fn functions_of_links(build: &Path) -> Result<FunctionsOfObjects, Error> {
+    let mut found =
+        FunctionsOfObjects::from([("vmlinux".to_owned(), functions(&build.join("vmlinux"))?)]);
+    let order = build.join("modules.order");
+    if order.is_file() {
+        let names = beside::given::read_text(&order, beside::given::TEXT);
+        for name in names.map_err(Error::io(&order))?.lines() {
+            // Linux named the module here up to 6.1, its object later.
+            let module = Path::new(name).with_extension("ko");
+            found.insert(module.display().to_string(), functions(&build.join(&module))?);
+        }
+    }
+    Ok(found)
+}
+
 fn functions(path: &Path) -> Result<Vec<String>, Error> {
     let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::io(path))?;
     let object = object::File::parse(&*bytes)

@@ -4,6 +4,7 @@ mod build;
 mod check;
 mod compare;
 mod config;
+mod here;
 mod machine;
 mod measure;
 mod optimize;
@@ -64,6 +65,8 @@ enum Tool {
     Measure(measure::Args),
     /// Compare how long kernels take with a workload
     Time(time::Args),
+    /// Compare how long commands take on this machine, which boots into one kernel after another
+    Here(here::Args),
     /// Build variants by flags, options or compilers, and say what the change does, apart from layout luck
     Compare(Box<compare::Args>),
     /// All of it: prepare, build, record, rebuild, lay out, measure
@@ -81,6 +84,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Record(args) => record::run(args, global),
         Tool::Measure(args) => measure::run(args, global),
         Tool::Time(args) => time::run(args, global),
+        Tool::Here(args) => here::run(args, global),
         Tool::Compare(args) => compare::run(args, global),
         Tool::Optimize(args) => optimize::run(args, global),
     }
