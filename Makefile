@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind study arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind kernel-here study arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -83,6 +83,10 @@ kernel-e2e: setup ## a Linux 6.12 with profile and layout from Debian's sources,
 study: setup ## a study on kernels: make study NAME=align (20 minutes); writes measurements/
 	@scripts/setup.sh kernel
 	@scripts/study.sh $(NAME)
+
+kernel-here: build ## does `planish kernel here` take a machine through boots by GRUB? an emulated one (20 minutes the first time)
+	@scripts/setup.sh kernel
+	@scripts/kernel-here.sh $(ROUNDS)
 
 kernel-unwind: setup ## do stacks of a built kernel unwind while it runs, through cold parts too? make kernel-unwind BUILD=out
 	@scripts/kernel-unwind.sh $(BUILD)

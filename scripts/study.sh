@@ -93,5 +93,7 @@ deterministic machine with planish's workload and simulated caches."
     awk '/^### / { details = 1 } /^\| size in bytes/ { sizes = 1 } !details || sizes && !/^- note:/' "$work/$metric.md" |
       sed "s|$target/|target/|g"
   done
-} >"$out"
+  ! declare -F more_of_study >/dev/null || more_of_study
+} >"$out.new"
+mv "$out.new" "$out"
 echo "study: $out" >&2

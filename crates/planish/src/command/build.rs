@@ -13,6 +13,11 @@ use std::path::PathBuf;
 /// Build a program as planish.toml says, with or without a profile.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, flatten_help = true)]
+#[command(after_help = "\
+Examples:
+  planish build
+  planish build --profile app.afdo -o app.new
+  planish build verify --binary app.new --baseline app --profile app.afdo")]
 pub struct Args {
     #[command(subcommand)]
     tool: Option<Tool>,

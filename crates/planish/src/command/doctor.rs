@@ -8,6 +8,10 @@ use std::path::PathBuf;
 
 /// Say what this machine and a binary can do, and how to fix what is missing.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish doctor
+  planish doctor ./app ./libapp.so --format json")]
 pub struct Args {
     /// Binaries to look at: what is missing in them for a profile
     pub files: Vec<PathBuf>,

@@ -29,6 +29,12 @@ instructions, branches, branch misses.
 /// own output then to standard error. What this machine cannot count is shown as `<not supported>`,
 /// with the reason.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish stat ./app input.txt
+  planish stat -r 10 -e cycles,instructions -- ./app input.txt
+  planish stat -I 1000 -p $(pidof server)
+  planish stat -a -e 'sched:*' --format json -- sleep 5")]
 pub struct Args {
     /// What to count, by perf's syntax; repeatable
     #[arg(short = 'e', long = "event", value_name = "EVENT", long_help = EVENTS_HELP)]

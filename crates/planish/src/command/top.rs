@@ -28,6 +28,12 @@ use viewer::{Lines, View, Viewer};
 /// or a target such as -p, it shows the whole system, which needs root, CAP_PERFMON, or
 /// kernel.perf_event_paranoid at 0 or below. When you quit, the command ends too.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  planish top
+  planish top -g -p $(pidof server)
+  planish top -e cache-misses -- ./app input.txt
+  planish top -a --once --limit 10 --format json")]
 pub struct Args {
     #[command(flatten)]
     who: TargetArgs,

@@ -27,6 +27,13 @@ use std::path::Path;
 /// Make, merge and look at counts of many machines.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "\
+Examples:
+  planish fleet shard perf.data --into spool
+  planish fleet upload spool --to s3://bucket/service --remove
+  planish fleet merge spool -o all.counts
+  planish fleet status spool --for ./server
+  planish fleet profile spool --for ./server -o server.afdo")]
 pub struct Args {
     #[command(subcommand)]
     tool: Tool,

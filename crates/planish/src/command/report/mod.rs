@@ -33,6 +33,13 @@ pub use calls::BY;
 /// found. With -i, you look around in a recording on the terminal.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "\
+Examples:
+  planish report
+  planish report -i perf.data
+  planish report hot perf.data --comm server
+  planish report diff before.data after.data
+  planish report export perf.data --to folded > stacks.txt")]
 pub struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
