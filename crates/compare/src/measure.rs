@@ -3,7 +3,7 @@
 
 use crate::kept::{self, Keep};
 use crate::result::{Measurement, Stopped};
-use crate::rounds::{Observer, Progress, Runner, rounds};
+use crate::rounds::{Observer, Progress, Runner, executions, rounds};
 use crate::runs::{self, Recorded};
 use crate::teller::{Teller, Work};
 use crate::{Analysis, AnalysisOptions, Design, Error, Run, analyse, confirm, run};
@@ -39,8 +39,7 @@ pub fn measure(
     looked_before(&design, teller);
     // Kept over an interruption, the design is the one that began, with as many rounds as are asked
     // for now.
-    let total = design.slots().len() as u64 * design.benchmarks.len() as u64;
-    let total = (u64::from(design.rounds) + 1) * total;
+    let total = executions(&design, true) * design.benchmarks.len() as u64;
     teller.begin(Work::Runs, before.runs.len() as u64, total);
     let mut keeper = Keeper { path: keep.raw, file: None, teller };
     let found = run(&design, stop, before, &mut keeper);
@@ -68,9 +67,8 @@ pub fn measure_by<R: Runner>(
     teller: &mut dyn Teller,
 ) -> Result<(Recorded, bool), R::Error> {
     let design = &before.design;
-    let executions: BTreeSet<_> = before.runs.iter().map(|run| (run.round, run.slot())).collect();
-    let total = (u64::from(design.rounds) + 1) * design.slots().len() as u64;
-    teller.begin(work, executions.len() as u64, total);
+    let done: BTreeSet<_> = before.runs.iter().map(|run| (run.round, run.slot())).collect();
+    teller.begin(work, done.len() as u64, executions(design, runner.has_warm_up()));
     let mut keeper = Keeper { path: keep.raw, file: None, teller };
     let found = rounds(runner, before, None, stop, &mut keeper);
     keeper.teller.end();

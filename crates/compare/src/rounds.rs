@@ -130,6 +130,7 @@ pub fn rounds<R: Runner>(
     let done = before.runs.iter().filter(of_units);
     let mut session = Session {
         units,
+        warms_up: runner.has_warm_up(),
         done: done.map(|run| (run.benchmark, run.round, run.slot())).collect(),
         begun: !design.benchmarks.is_empty(),
         found: before,
@@ -143,9 +144,16 @@ pub fn rounds<R: Runner>(
     Ok((session.found, !whole || stop.load(Ordering::Relaxed)))
 }
 
+/// How often each benchmark, or all of them at once, is executed: in each round every slot once.
+pub(crate) fn executions(design: &crate::Design, warms_up: bool) -> u64 {
+    (u64::from(design.rounds) + u64::from(warms_up)) * design.slots().len() as u64
+}
+
 struct Session<'a> {
     /// How many benchmarks run by themselves, where that is not all.
     units: Option<usize>,
+    /// Whether there is a round 0.
+    warms_up: bool,
     found: Recorded,
     /// What was executed, also by an earlier call.
     done: BTreeSet<(usize, u32, Slot)>,
@@ -169,9 +177,8 @@ impl Session<'_> {
         observer: &mut dyn Observer,
     ) -> Result<bool, R::Error> {
         runner.resume(&self.found)?;
-        let first = u32::from(!runner.has_warm_up());
         let rounds = match again {
-            None => first..=self.found.design.rounds,
+            None => u32::from(!self.warms_up)..=self.found.design.rounds,
             Some(_) => self.found.design.second_block(),
         };
         for round in rounds {
@@ -237,8 +244,7 @@ impl Session<'_> {
         }
         self.done.insert((place.benchmark, place.round, place.slot));
         let design = &self.found.design;
-        let total =
-            (u64::from(design.rounds) + 1) * design.slots().len() as u64 * self.units() as u64;
+        let total = executions(design, self.warms_up) * self.units() as u64;
         let progress = Progress { done: self.done.len() as u64, total };
         for mut run in runs {
             run.sequence = self.found.runs.last().map_or(0, |run| run.sequence + 1);
