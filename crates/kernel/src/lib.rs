@@ -13,6 +13,7 @@
 //! variants in many orders and compares what they cost.
 
 pub mod anchor;
+pub mod architecture;
 pub mod build;
 pub mod check;
 pub mod command;
@@ -38,6 +39,7 @@ pub mod tree;
 pub mod workload;
 pub mod write;
 
+pub use architecture::Architecture;
 pub use error::Error;
 
 /// The start of what was found, for messages.

@@ -8,7 +8,7 @@ mod support;
 use perfdata::{Input, OrderOptions, Record, RuntimeAddr};
 use record::Error;
 use record::kernel::{Counted, KernelOptions, TraceCount, count, record};
-use record::machine::{Execution, Failure, Guest};
+use record::machine::{Board, Execution, Failure, Guest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -188,6 +188,7 @@ fn a_real_kernels_counts_are_those_of_a_recording_of_each_single_branch() {
     };
     let append = "PLANISH_SECTIONS=fork_wait,tcp_rr,signal PLANISH_ROUNDS=1".to_owned();
     let guest = Guest {
+        board: Board::Pc,
         kernel,
         initrd: Some(initrd),
         memory_mib: 512,

@@ -6,7 +6,7 @@
 use image::code::{Instruction, instructions};
 use image::{FileOffset, Image, ImageAddr};
 use perfdata::{Input, OrderOptions, Record};
-use record::machine::{Execution, Guest};
+use record::machine::{Board, Execution, Guest};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,6 +38,7 @@ pub fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
     Some(Guest {
+        board: Board::Pc,
         kernel,
         initrd: None,
         memory_mib: 64,
