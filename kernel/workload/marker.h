@@ -8,9 +8,9 @@
 #define MARK(number)                                                                                \
     __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long %c0" : : "i"(0x504c0000 + (number)) : "memory")
 #elif defined(__aarch64__)
-/* movk xzr, #IMM16, lsl #48: what is written to that register is lost. */
+/* What is written to this register is lost. */
 #define MARK(number)                                                                                \
-    __asm__ volatile(".inst 0xf2e0001f | (%c0 << 5)" : : "i"(0x4c00 + (number)) : "memory")
+    __asm__ volatile("movk xzr, #%c0, lsl #48" : : "i"(0x4c00 + (number)) : "memory")
 #else
 #error "the workload is for x86-64 and arm64: its markers are instructions of those"
 #endif

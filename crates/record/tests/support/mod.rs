@@ -48,6 +48,25 @@ pub fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     })
 }
 
+/// The same for arm64, of `programs/machine_aarch64.S`.
+pub fn machine_for_arm64(dir: &Path) -> Option<Guest> {
+    if !has("qemu-system-aarch64") {
+        return None;
+    }
+    let link = "-Wl,--image-base=0x40200000,-Ttext=0x40201000,--build-id=none";
+    let flags = ["--target=aarch64-linux-gnu", "-nostdlib", "-static", "-fuse-ld=lld", link];
+    let kernel = compile(dir, "machine_aarch64.S", &flags)?;
+    Some(Guest {
+        board: Board::ArmVirt,
+        kernel,
+        initrd: None,
+        memory_mib: 64,
+        cpus: 1,
+        append: String::new(),
+        execution: Execution::Deterministic,
+    })
+}
+
 /// Notes that a test could not run.
 pub fn skipped<T>(why: &str) -> Option<T> {
     eprintln!("skipped: {why}");

@@ -8,9 +8,9 @@ use crate::output::{self, Stream};
 use anyhow::bail;
 use compare::result::Compared;
 use compare::{AnalysisOptions, Correction, Keep, Settings, gate, kept};
-use kernel::Error;
 use kernel::machine::{BootImage, Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
+use kernel::{Architecture, Error};
 use record::machine::{Execution, Guest};
 use std::path::{Path, PathBuf};
 
@@ -74,6 +74,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     }
     if let Some(margin) = args.margin.filter(|margin| !(*margin > 0.0 && *margin < 100.0)) {
         bail!("--margin {margin}: give a percentage between 0 and 100");
+    }
+    if !args.emulated && Architecture::of_host() != Some(architecture) {
+        bail!(
+            "kernels for {} are timed on the CPU by KVM, on a machine with such a processor alone; \
+             count with `planish kernel measure`, which needs none, or give --emulated to compare \
+             an emulator's times all the same",
+            architecture.name()
+        );
     }
     let execution = match args.emulated {
         true => Execution::Emulated,
