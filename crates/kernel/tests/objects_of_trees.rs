@@ -18,10 +18,9 @@ use std::process::{Command, Stdio};
 
 const OBJECTS: [&str; 3] =
     ["kernel/sched/core.o", "arch/x86/entry/vdso/vclock_gettime.o", "arch/x86/boot/string.o"];
-/// An object of vmlinux, and one of each area of arm64 that has no flags.
-const ARM64_OBJECTS: [&str; 4] = [
+/// An object of vmlinux, and of areas of arm64 that have no flags; the vDSO is made on the way.
+const ARM64_OBJECTS: [&str; 3] = [
     "kernel/softirq.o",
-    "arch/arm64/kernel/vdso/vgettimeofday.o",
     "arch/arm64/kernel/pi/kaslr_early.o",
     "arch/arm64/kvm/hyp/nvhe/timer-sr.nvhe.o",
 ];
