@@ -52,10 +52,11 @@ fn arm64_returns_from_interrupts_by_an_instruction_that_looks_like_a_branch() {
     let (jump, returns) = (made(0x5010, 0x5010, 0x1400_0004), made(0x5020, 0x5024, 0xd65f_03c0));
     let (entry, leaves) = (made(0x5080, 0x5080, 0x1400_0002), made(0x5088, 0x508c, 0xd69f_03e0));
     assert_eq!((leaves.branches, returns.branches), (0, 1));
-    for block in [jump, returns, jump] {
+    // The first block is where the kernel turned up; b .-0x54 ends it.
+    for block in [made(0x5060, 0x5064, 0x17ff_ffeb), jump, returns, jump] {
         cpu.enter::<false>(block);
     }
-    assert_eq!(stack(&cpu), [[0x5024, 0x5010], [0x5010, 0x5020]]);
+    assert_eq!(stack(&cpu), [[0x5024, 0x5010], [0x5010, 0x5020], [0x5064, 0x5010]]);
     for block in [entry, leaves, returns] {
         cpu.enter::<false>(block);
     }

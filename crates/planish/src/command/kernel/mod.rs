@@ -29,8 +29,8 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-All of it, with a small configuration and planish's workload, for x86-64 (or with
---arch arm64), with clang and lld 19 or newer:
+All of it, with a small configuration and planish's workload, for x86-64 (or
+arm64 with --arch arm64), with clang and lld 19 or newer:
   planish kernel optimize linux-6.12 --output-dir out
 
 With your own configuration, machines and load:
