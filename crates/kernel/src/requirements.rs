@@ -170,6 +170,14 @@ const TABLE: &[Requirement] = &[
     .only(Purpose::Propeller),
     must("AUTOFDO_CLANG", Wanted::On, "sample profiles").only(Purpose::Autofdo),
     must("PROPELLER_CLANG", Wanted::On, "layouts of basic blocks").only(Purpose::Propeller),
+    must(
+        "ARM64_BTI_KERNEL",
+        Wanted::Off,
+        "clang branches between the parts of a function to blocks without a landing pad, and the \
+         kernel would not boot",
+    )
+    .only(Purpose::Propeller)
+    .only_on(Architecture::Arm64),
     must("KASAN", Wanted::Off, INSTRUMENTED),
     must("KCSAN", Wanted::Off, INSTRUMENTED),
     must("KMSAN", Wanted::Off, INSTRUMENTED),
@@ -378,8 +386,11 @@ mod tests {
         assert!(!fragment.contains("AMD"), "{fragment}");
         let arm64 = GOOD.replace("CONFIG_X86_64", "CONFIG_ARM64") + &fragment;
         assert_eq!(options(&arm64, Purpose::Both), Vec::<&str>::new());
-        let other = arm64.replace("CONFIG_ARM64", "CONFIG_RISCV");
+        let other = arm64.replace("CONFIG_ARM64=", "CONFIG_RISCV=");
         assert_eq!(options(&other, Purpose::Both), ["X86_64"]);
+        let landing_pads = arm64 + "CONFIG_ARM64_BTI_KERNEL=y\n";
+        assert_eq!(options(&landing_pads, Purpose::Both), ["ARM64_BTI_KERNEL"]);
+        assert_eq!(options(&landing_pads, Purpose::Autofdo), Vec::<&str>::new());
     }
 
     #[test]

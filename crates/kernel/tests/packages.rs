@@ -13,7 +13,7 @@ fn command(name: &str, words: &[&str]) -> GuestCommand {
 
 /// The files of a small package; none, with a sentence, where apt has no lists or no network.
 fn hello() -> Option<Vec<kernel::packages::GuestFile>> {
-    match files(&["hello".to_owned()]) {
+    match files(&["hello".to_owned()], Architecture::X86_64) {
         Ok(files) => Some(files),
         Err(error) => {
             println!("skipped: packages cannot be fetched here: {error}");
