@@ -5,6 +5,7 @@
 #   scripts/setup.sh test     also what only `make test` needs
 #   scripts/setup.sh bench    also the tools `make bench` compares with
 #   scripts/setup.sh kernel   also what builds and boots a Linux kernel
+#   scripts/setup.sh kernel-arm64   the same, and what kernels for arm64 need besides
 #
 # It says what it installs and why, asks nothing, works as root or through sudo, and does nothing when nothing
 # is missing. It never removes a package: where that would be needed it stops and says so.
@@ -106,13 +107,21 @@ if [ "${1:-}" = bench ]; then
   [ -x /usr/bin/time ] || want time "peak memory of the measured programs"
 fi
 
-if [ "${1:-}" = kernel ]; then
+if [ "${1:-}" = kernel ] || [ "${1:-}" = kernel-arm64 ]; then
   has make || want make "the kernel's build"
   has flex || want flex "its configuration's reader"
   has bison || want bison "the same"
   has bc || want bc "makes one of its headers"
   [ -e /usr/include/libelf.h ] || want libelf-dev "objtool, which checks every object of it"
   has qemu-system-x86_64 || want qemu-system-x86 "boots it"
+fi
+
+# clang and lld build such a kernel by themselves; its workload is a static program.
+if [ "${1:-}" = kernel-arm64 ]; then
+  has qemu-system-aarch64 || want qemu-system-arm "boots kernels for arm64"
+  [ -e /usr/aarch64-linux-gnu/lib/libc.a ] || want libc6-dev-arm64-cross "the C library of their workload"
+  compgen -G '/usr/lib/gcc-cross/aarch64-linux-gnu/*/libgcc.a' >/dev/null ||
+    want gcc-aarch64-linux-gnu "libgcc, which clang links it with"
 fi
 
 # Debian's rustfmt and clippy belong to the compiler of the same origin; rustup brings its own.

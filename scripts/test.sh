@@ -28,7 +28,7 @@ for pattern in '*/drivers/*.[chS]' '*/sound/*.[ch]' '*/net/*.c' '*/fs/*.[ch]' '*
   '*.dtsi'; do
   leave_out+=(--exclude="$pattern")
 done
-for other in alpha arc arm arm64 csky hexagon ia64 loongarch m68k microblaze mips nios2 openrisc parisc powerpc riscv s390 \
+for other in alpha arc arm csky hexagon ia64 loongarch m68k microblaze mips nios2 openrisc parisc powerpc riscv s390 \
   sh sparc um xtensa; do
   leave_out+=(--exclude="*/arch/$other/*.[chS]")
 done

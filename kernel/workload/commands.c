@@ -4,6 +4,7 @@
 // A line is one section, its parts separated by tabs: number, name, and the words of the command.
 
 #define _GNU_SOURCE
+#include "marker.h"
 #include "workload.h"
 
 #include <errno.h>
@@ -23,8 +24,6 @@
 // What a command prints goes here; its end is told where it fails.
 #define OUTPUT "/tmp/planish-output"
 
-#define MARK(number)                                                                                \
-    __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long %c0" : : "i"(0x504c0000 + (number)) : "memory")
 #define MARKER(number)                                                                              \
     static __attribute__((noinline)) void mark_##number(void)                                       \
     {                                                                                               \

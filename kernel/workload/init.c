@@ -66,25 +66,30 @@ static void await_clock(void)
     nanosleep(&pause, NULL);
 }
 
-// Where the kernel's text lies, from /proc/kallsyms.
+// Where the kernel's text lies, from /proc/kallsyms. On arm64 `_text` is listed with all other symbols or not at all;
+// where only `_stext` is, a third word says so.
 static void say_text(void)
 {
     FILE *symbols = fopen("/proc/kallsyms", "re");
-    char line[512], start[32] = "", end[32] = "";
+    char line[512], text[32] = "", start[32] = "", end[32] = "";
     if (!symbols)
         return;
-    while ((!start[0] || !end[0]) && fgets(line, sizeof(line), symbols)) {
+    while ((!text[0] || !end[0]) && fgets(line, sizeof(line), symbols)) {
         char address[32], name[256], type;
         if (sscanf(line, "%31s %c %255s", address, &type, name) != 3)
             continue;
         if (strcmp(name, "_text") == 0)
+            strcpy(text, address);
+        else if (strcmp(name, "_stext") == 0)
             strcpy(start, address);
         else if (strcmp(name, "_etext") == 0)
             strcpy(end, address);
     }
     fclose(symbols);
-    if (start[0] && end[0])
-        say("planish-text %s %s", start, end);
+    if (text[0] && end[0])
+        say("planish-text %s %s", text, end);
+    else if (start[0] && end[0])
+        say("planish-text %s %s _stext", start, end);
 }
 
 // The kernel's ELF notes, which hold its build ID.

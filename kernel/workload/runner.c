@@ -2,6 +2,7 @@
 // Chooses sections, runs each with its markers and a clean end, prints results and indexes.
 
 #define _GNU_SOURCE
+#include "marker.h"
 #include "workload.h"
 
 #include <errno.h>
@@ -17,16 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef __x86_64__
-#error "the workload is for x86-64: its markers are instructions of that"
-#endif
-
 // Seconds of the guest's clock after which a section hangs, at 100 percent of its rounds or less.
 #define PATIENCE 120
-
-// A user-mode NOP of 8 bytes, nopl DISP32(%rax,%rax,1), that does nothing; an emulator sees its displacement.
-#define MARK(number)                                                                                \
-    __asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long %c0" : : "i"(0x504c0000 + (number)) : "memory")
 
 #define SECTION(number, name, needs, load, rounds, reference)                                       \
     bool section_##name(struct run *);                                                              \

@@ -5,6 +5,7 @@
 #include "workload.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -93,10 +94,12 @@ static void *add_one(void *argument)
 bool section_thread(struct run *run)
 {
     enum { THREADS = 4 };
+    // On arm64 they must be larger.
+    size_t stack = 65536 < (size_t)PTHREAD_STACK_MIN ? (size_t)PTHREAD_STACK_MIN : 65536;
     uint64_t count = 0;
     pthread_attr_t attributes;
     CHECK(run, pthread_attr_init(&attributes) == 0);
-    CHECK(run, pthread_attr_setstacksize(&attributes, 65536) == 0);
+    CHECK(run, pthread_attr_setstacksize(&attributes, stack) == 0);
     begin(run);
     for (uint64_t round = 0; round < run->rounds; round++) {
         pthread_t threads[THREADS];

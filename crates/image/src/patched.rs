@@ -6,7 +6,9 @@
 //! `include/linux/jump_label.h`), aim calls at once-chosen functions (static calls, `include/linux/
 //! static_call_types.h`), and turn calls of retpolines into the shorter indirect calls that they
 //! stand for (`arch/x86/kernel/alternative.c`). Four tables say where; they lie between symbols of
-//! the linker script. A module's tables need its relocations and are not read.
+//! the linker script. arm64 has the first two of them
+//! (`arch/arm64/include/asm/alternative-macros.h`). A module's tables need its relocations and are
+//! not read.
 
 use crate::code::instructions;
 use crate::{Arch, Image, ImageAddr, ImageKind};
@@ -14,7 +16,7 @@ use std::ops::Range;
 
 /// An entry of the alternatives, by its size: where the length of the replaced code stands in it.
 /// 12 bytes until Linux 6.2 (14 from 6.3 on, with flags), 13 before 5.18 (with a length of
-/// padding).
+/// padding). On arm64 always 12.
 const ALTERNATIVES: [(usize, usize); 3] = [(14, 12), (12, 10), (13, 10)];
 /// A jump label: two offsets of 4 bytes, a key of 8.
 const JUMP_LABEL: usize = 16;
@@ -39,7 +41,8 @@ impl Image {
 
     fn find_patched(&self) -> Vec<Range<ImageAddr>> {
         // Programs are not searched for the symbols.
-        if self.arch() != Arch::X86_64 || self.kind() != ImageKind::Kernel {
+        let known = matches!(self.arch(), Arch::X86_64 | Arch::Aarch64);
+        if !known || self.kind() != ImageKind::Kernel {
             return Vec::new();
         }
         let mut sites = self.alternatives();

@@ -1,5 +1,5 @@
-//! The tables of an x86 kernel that say where it rewrites itself, in a small program that has the
-//! same ones.
+//! The tables of a kernel that say where it rewrites itself, in a small program that has the same
+//! ones: of x86, and of arm64.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
@@ -50,6 +50,59 @@ __retpoline_sites_end:
     .section __ksymtab, "a"
     .quad 0
 "#;
+
+/// The two tables of arm64.
+const ARM64: &str = r#"
+    .text
+    .globl _start
+_start:
+    nop
+label:
+    nop
+    nop
+replaced:
+    nop
+    nop
+other:
+    ret
+    .data
+    .globl __start___jump_table, __stop___jump_table, __alt_instructions, __alt_instructions_end
+__start___jump_table:
+    .long label - ., other - .
+    .quad 0
+__stop___jump_table:
+__alt_instructions:
+    .long replaced - ., 0
+    .short 0x8005
+    .byte 8, 0
+__alt_instructions_end:
+    .section __ksymtab, "a"
+    .quad 0
+"#;
+
+#[test]
+fn arm64_has_two_of_the_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let (text, object, output) =
+        (dir.path().join("code.s"), dir.path().join("code.o"), dir.path().join("code"));
+    std::fs::write(&text, ARM64).unwrap();
+    let mut assembler = Command::new("clang-22");
+    assembler.args(["--target=aarch64-linux-gnu", "-c", "-o"]).arg(&object).arg(&text);
+    let mut linker = Command::new("ld.lld-22");
+    linker.arg("-o").arg(&output).arg(&object);
+    for command in [&mut assembler, &mut linker] {
+        match command.output() {
+            Err(_) => return eprintln!("skipped: clang-22 or lld-22 is not installed"),
+            Ok(made) => {
+                assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+            }
+        }
+    }
+    let image = Image::from_bytes("code", std::fs::read(output).unwrap()).unwrap();
+    let start = image.kernel_symbol("_start").unwrap();
+    let site = |from: u64, to: u64| ImageAddr(start.0 + from)..ImageAddr(start.0 + to);
+    assert_eq!(image.patched_code(), [site(4, 8), site(12, 20)]);
+}
 
 fn program(source: &str) -> Image {
     let dir = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //! runs, and what it did.
 
 use crate::Error;
+use crate::architecture::Architecture;
 use crate::config::Config;
 use crate::make::{self, DIRECTORY, Made, Make, Request, Variables};
 use crate::objects::{Chosen, functions_of_links, functions_of_objects};
@@ -68,8 +69,11 @@ impl Wanted {
     pub fn plan(self) -> Result<Planned, Error> {
         let build = &self.build;
         // What make cannot take is said before anything is read.
-        let mut words = self.make.words(&self.tree, build)?;
+        self.make.words(&self.tree, build, Architecture::default())?;
         let config = self.configuration()?;
+        // One that is for neither was refused.
+        let architecture = Architecture::of_config(&config).unwrap_or_default();
+        let mut words = self.make.words(&self.tree, build, architecture)?;
         let mut warnings = Vec::new();
         let Request { first_round, split, whole, .. } = self.request;
         let known = knows_lists(&self.tree);
@@ -87,7 +91,7 @@ impl Wanted {
         warnings.extend(compared.iter().filter_map(|compared| compared.said.clone()));
         words.extend(variables.words.iter().cloned());
         if self.targets.is_empty() {
-            words.extend(["bzImage", "vmlinux"].map(str::to_owned));
+            words.extend(architecture.targets().iter().map(|target| (*target).to_owned()));
             words.extend(config.is_on("MODULES").then(|| "modules".to_owned()));
         } else {
             words.extend(self.targets.iter().cloned());

@@ -4,6 +4,7 @@
 //! all objects that were built, be it three of them; and of `vmlinux`, where there is one, the
 //! markers of text and the block map.
 
+use crate::architecture::Architecture;
 use crate::command::{Area, Compilation};
 use crate::config::Config;
 use crate::error::Error;
@@ -18,12 +19,6 @@ const NOT_KERNEL: &[&str] =
     &["tools", "scripts", "source", ".git", "Documentation", "samples", "include"];
 /// Directories deeper than this are not looked at; the kernel's are at most nine deep.
 const DEEPEST: usize = 24;
-/// Objects that are looked for first as an example of their area.
-const EXAMPLES: &[&str] = &[
-    "kernel/sched/core.o",
-    "arch/x86/entry/vdso/vclock_gettime.o",
-    "arch/x86/boot/compressed/string.o",
-];
 
 /// What the objects of one area were compiled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,7 +139,7 @@ fn of_area(area: Area, all: &[Compilation], autofdo: bool, propeller: bool) -> O
     let as_it_should = |object: &&&Compilation| {
         object.has_autofdo() == wanted(autofdo) && object.has_propeller() == wanted(propeller)
     };
-    let known = objects.iter().find(|object| EXAMPLES.contains(&object.object.as_str()));
+    let known = objects.iter().find(|object| is_example(&object.object));
     let example = known.or_else(|| objects.iter().find(as_it_should)).unwrap_or(first);
     let flags = example.flags().into_iter().map(str::to_owned).collect();
     Some(AreaFound {
@@ -159,6 +154,11 @@ fn of_area(area: Area, all: &[Compilation], autofdo: bool, propeller: bool) -> O
             .map(|o| o.object.clone())
             .collect(),
     })
+}
+
+/// Whether an object is one that stands for its area.
+fn is_example(object: &str) -> bool {
+    Architecture::ALL.iter().any(|architecture| architecture.examples().contains(&object))
 }
 
 fn linked(vmlinux: &Path) -> Result<Linked, Error> {

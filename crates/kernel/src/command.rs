@@ -4,6 +4,8 @@
 //! first line reads `cmd_PATH := COMMAND`, since Linux 6.5 `savedcmd_PATH := COMMAND`; what follows
 //! are dependencies.
 
+use crate::architecture::Architecture;
+
 /// How an object was compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compilation {
@@ -30,11 +32,15 @@ pub enum Area {
     Purgatory,
     /// The EFI stub.
     EfiStub,
+    /// What runs before arm64's kernel is where it was linked (`pi`).
+    EarlyCode,
+    /// What arm64's KVM runs at the hypervisor's level, apart from the kernel (`nvhe`).
+    Hypervisor,
 }
 
 impl Area {
     /// All of them.
-    pub const ALL: [Area; 7] = [
+    pub const ALL: [Area; 9] = [
         Area::Kernel,
         Area::Module,
         Area::Vdso,
@@ -42,6 +48,8 @@ impl Area {
         Area::RealMode,
         Area::Purgatory,
         Area::EfiStub,
+        Area::EarlyCode,
+        Area::Hypervisor,
     ];
 
     /// Whether flags for profiles belong there.
@@ -59,6 +67,8 @@ impl Area {
             Area::RealMode => "realmode",
             Area::Purgatory => "purgatory",
             Area::EfiStub => "libstub",
+            Area::EarlyCode => "pi",
+            Area::Hypervisor => "nvhe",
         }
     }
 }
@@ -104,16 +114,15 @@ impl Compilation {
 
     /// For which part of the kernel it is.
     pub fn area(&self) -> Area {
-        let within = |directory: &str| self.object.starts_with(directory);
-        // The directories of the vDSO and of the purgatory hold objects of vmlinux as well.
-        match () {
-            () if self.has("-DBUILD_VDSO") || self.has("-DBUILD_VDSO32") => Area::Vdso,
-            () if within("arch/x86/boot/") => Area::Boot,
-            () if within("arch/x86/realmode/rm/") => Area::RealMode,
-            () if within("arch/x86/purgatory/") => Area::Purgatory,
-            () if within("drivers/firmware/efi/libstub/") => Area::EfiStub,
-            () if self.has("-DMODULE") => Area::Module,
-            () => Area::Kernel,
+        let mut areas = Architecture::ALL.iter().flat_map(|architecture| architecture.areas());
+        let of_directory = areas.find(|(directory, _)| self.object.starts_with(directory));
+        // The directories of x86's vDSO and of the purgatory hold objects of vmlinux as well.
+        match of_directory {
+            _ if self.has("-DBUILD_VDSO") || self.has("-DBUILD_VDSO32") => Area::Vdso,
+            Some((_, area)) => *area,
+            None if self.object.starts_with("drivers/firmware/efi/libstub/") => Area::EfiStub,
+            None if self.has("-DMODULE") => Area::Module,
+            None => Area::Kernel,
         }
     }
 
@@ -195,5 +204,10 @@ mod tests {
         assert_eq!(area("cmd_arch/x86/boot/compressed/misc.o", ""), Area::Boot);
         assert_eq!(area("cmd_drivers/firmware/efi/libstub/file.o", ""), Area::EfiStub);
         assert_eq!(area("cmd_fs/ext4/inode.o", "-DMODULE"), Area::Module);
+        assert_eq!(area("cmd_arch/arm64/kernel/vdso.o", ""), Area::Kernel);
+        assert_eq!(area("cmd_arch/arm64/kernel/vdso/vgettimeofday.o", ""), Area::Vdso);
+        assert_eq!(area("cmd_arch/arm64/kernel/pi/lib-fdt.o", ""), Area::EarlyCode);
+        assert_eq!(area("cmd_arch/arm64/kvm/hyp/nvhe/switch.nvhe.o", ""), Area::Hypervisor);
+        assert_eq!(area("cmd_arch/arm64/kvm/hyp/vhe/switch.o", ""), Area::Kernel);
     }
 }

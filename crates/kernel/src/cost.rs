@@ -2,7 +2,7 @@
 //! of the held-out ones, and sizes, side by side for several kernels.
 
 use crate::Error;
-use crate::machine::{BootMachine, Initrd, is_interrupted};
+use crate::machine::{BootImage, BootMachine, Initrd, is_interrupted};
 use object::{Object, ObjectSection, SectionKind};
 use record::code_metrics::machine::{MachineMetricsOptions, SectionMetrics};
 use record::code_metrics::{DataGeometry, Geometry};
@@ -109,7 +109,7 @@ impl Counts {
     pub fn boot(
         &mut self,
         name: String,
-        image: &Path,
+        image: &BootImage,
         machine: &BootMachine,
         initrd: &Initrd,
         watch: &mut Watcher<'_>,
@@ -122,14 +122,14 @@ impl Counts {
             data: self.data,
             ..MachineMetricsOptions::default()
         };
-        let measured =
-            match record::code_metrics::machine::measure(&guest.argv(), &options, watch) {
-                Err(record::code_metrics::Error::Machine(error)) if is_interrupted(&error) => {
-                    return Ok(false);
-                }
-                other => other
-                    .map_err(Error::doing(format!("measuring {name} ({})", image.display())))?,
-            };
+        let measured = match record::code_metrics::machine::measure(&guest.argv(), &options, watch)
+        {
+            Err(record::code_metrics::Error::Machine(error)) if is_interrupted(&error) => {
+                return Ok(false);
+            }
+            other => other
+                .map_err(Error::doing(format!("measuring {name} ({})", image.path.display())))?,
+        };
         let section = |section: &record::machine::Section| Section {
             number: section.number,
             name: section.name.clone(),
@@ -147,7 +147,7 @@ impl Counts {
                 self.sections.len()
             )));
         }
-        let image = image.display().to_string();
+        let image = image.path.display().to_string();
         self.kernels.push(Kernel { name, image, sections: measured.sections });
         Ok(true)
     }

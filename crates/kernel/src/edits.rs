@@ -132,6 +132,27 @@ pub const EDITED_FILES: &[EditedFile] = &[
         ],
     },
     EditedFile {
+        path: "arch/arm64/Kconfig",
+        edits: &[insert(
+            "what arm64 supports",
+            Line::Is("select ARCH_SUPPORTS_LTO_CLANG_THIN"),
+            Place::After,
+            "\tselect ARCH_SUPPORTS_AUTOFDO_CLANG\n\tselect ARCH_SUPPORTS_PROPELLER_CLANG\n",
+        )],
+    },
+    EditedFile {
+        path: "arch/arm64/kernel/vmlinux.lds.S",
+        edits: &[
+            insert(
+                "the sections that are not loaded",
+                Line::Is("ELF_DETAILS"),
+                Place::Before,
+                part(include_str!("../../../kernel/vmlinux.lds.S.part")),
+            ),
+            holds("the place of ordered text", Line::Is("TEXT_TEXT")),
+        ],
+    },
+    EditedFile {
         path: "arch/x86/lib/retpoline.S",
         edits: &[Edit {
             construct: "the sections of thunks",

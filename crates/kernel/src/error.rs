@@ -293,8 +293,7 @@ pub enum Error {
     /// The workload does not compile or link.
     #[error(
         "{compiler} ({status}) could not make a static program of the workload: {said}; it needs \
-         the C library's headers and its static form libc.a (Debian and Ubuntu: libc6-dev, \
-         Fedora: glibc-static)"
+         the C library's headers and its static form libc.a ({c_library})"
     )]
     Workload {
         /// The compiler.
@@ -303,6 +302,8 @@ pub enum Error {
         status: String,
         /// The line of its messages that tells most, shortened.
         said: String,
+        /// Packages that have the C library.
+        c_library: &'static str,
     },
 }
 

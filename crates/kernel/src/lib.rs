@@ -14,6 +14,7 @@
 //! another.
 
 pub mod anchor;
+pub mod architecture;
 pub mod build;
 pub mod check;
 pub mod command;
@@ -40,6 +41,7 @@ pub mod tree;
 pub mod workload;
 pub mod write;
 
+pub use architecture::Architecture;
 pub use error::Error;
 
 /// The start of what was found, for messages.

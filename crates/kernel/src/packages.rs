@@ -5,6 +5,7 @@
 //! so each file stands for itself, and libraries lie where the dynamic loader looks.
 
 use crate::Error;
+use crate::architecture::Architecture;
 use object::Endianness;
 use object::elf::{DT_NEEDED, PT_INTERP};
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -24,8 +25,6 @@ const LEFT_OUT: [&str; 8] = [
     "usr/lib/debug",
     "lib/systemd",
 ];
-/// Where shared libraries lie in packages, and where the loader looks.
-const LIBRARIES: [&str; 4] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib", "usr/lib"];
 /// Directories of programs, as the guest's PATH has them.
 pub const PROGRAMS: [&str; 5] = ["usr/bin", "bin", "usr/sbin", "sbin", "usr/games"];
 /// Most links that are followed from one file.
@@ -44,7 +43,14 @@ pub struct GuestFile {
 ///
 /// # Errors
 /// Where apt or dpkg-deb is missing or fails, a package does not exist, or a library that a program needs is in none of them.
-pub fn files(packages: &[String]) -> Result<Vec<GuestFile>, Error> {
+pub fn files(packages: &[String], architecture: Architecture) -> Result<Vec<GuestFile>, Error> {
+    if Architecture::of_host().is_some_and(|host| host != architecture) {
+        return Err(Error::Wanted(format!(
+            "packages for {} are taken on machines with such a processor alone; planish's own \
+             workload needs none",
+            architecture.name()
+        )));
+    }
     let fits = |name: &String| {
         !name.is_empty()
             && name.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:".contains(c))
@@ -92,7 +98,7 @@ pub fn files(packages: &[String]) -> Result<Vec<GuestFile>, Error> {
         fetch(&of, &debs)?;
         unpack(&debs, into)?;
     }
-    gathered(&named, &needed)
+    gathered(&named, &needed, architecture)
 }
 
 /// Names that apt-cache prints without a blank before them, except for virtual ones.
@@ -149,7 +155,11 @@ fn said(program: &str, words: &[OsString], directory: &Path) -> Result<String, E
 }
 
 /// The files of the named packages, and the libraries of these and the others that they load.
-fn gathered(named: &Path, needed: &Path) -> Result<Vec<GuestFile>, Error> {
+fn gathered(
+    named: &Path,
+    needed: &Path,
+    architecture: Architecture,
+) -> Result<Vec<GuestFile>, Error> {
     let mut found = BTreeMap::new();
     let mut open = VecDeque::new();
     for path in regular(named)? {
@@ -167,7 +177,7 @@ fn gathered(named: &Path, needed: &Path) -> Result<Vec<GuestFile>, Error> {
             if !loaded.insert(wanted.clone()) {
                 continue;
             }
-            let (path, library) = library(named, needed, &wanted).ok_or_else(|| {
+            let (path, library) = library(named, needed, &wanted, architecture).ok_or_else(|| {
                 Error::Wanted(format!(
                     "{inside} needs {wanted}, which is in none of the packages; name the package that has it, too"
                 ))
@@ -180,14 +190,23 @@ fn gathered(named: &Path, needed: &Path) -> Result<Vec<GuestFile>, Error> {
 }
 
 /// The library or loader of a name, and where it goes in the guest.
-fn library(named: &Path, needed: &Path, wanted: &str) -> Option<(String, PathBuf)> {
+fn library(
+    named: &Path,
+    needed: &Path,
+    wanted: &str,
+    architecture: Architecture,
+) -> Option<(String, PathBuf)> {
     if let Some(loader) = wanted.strip_prefix('/') {
         return Some((loader.to_owned(), followed(named, needed, Path::new(loader))?));
     }
-    LIBRARIES.iter().find_map(|directory| {
-        let real = followed(named, needed, &Path::new(directory).join(wanted))?;
+    let triple = architecture.triple();
+    // Where shared libraries lie in packages, and where the loader looks.
+    let directories = [format!("lib/{triple}"), format!("usr/lib/{triple}")];
+    let directories = directories.iter().map(String::as_str).chain(["lib", "usr/lib"]);
+    directories.map(Path::new).find_map(|directory| {
+        let real = followed(named, needed, &directory.join(wanted))?;
         // One place where the loader looks.
-        Some((format!("lib/x86_64-linux-gnu/{wanted}"), real))
+        Some((format!("lib/{triple}/{wanted}"), real))
     })
 }
 
@@ -309,7 +328,7 @@ mod tests {
         assert_eq!(at("usr/bin/relative"), Some(real.clone()));
         assert_eq!((at("usr/bin/out"), at("usr/bin/round"), at("missing")), (None, None, None));
         assert_eq!(
-            library(&named, &needed, "libx.so.1"),
+            library(&named, &needed, "libx.so.1", Architecture::X86_64),
             Some(("lib/x86_64-linux-gnu/libx.so.1".to_owned(), real))
         );
     }

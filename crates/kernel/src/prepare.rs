@@ -4,6 +4,7 @@
 //! write: one file that does not fit means that none is written.
 
 use crate::anchor::{self, Misfit, State};
+use crate::architecture::Architecture;
 use crate::edits::{DOCUMENTS, EDITED_FILES, EditedFile, NEW_FILES};
 use crate::error::Error;
 use crate::tree::{self, AUTOFDO, Known, PROPELLER, Tree};
@@ -137,9 +138,17 @@ pub fn standing(tree: &Tree) -> Result<Standing, Error> {
         });
     }
     let (mut plain, mut edited) = (Vec::new(), Vec::new());
-    // A tree without its documents, as a sparse checkout leaves it, is prepared without ours.
-    let documents = tree.root.join(DOCUMENTS).exists();
-    let concerned = |path: &str| documents || !path.starts_with("Documentation/");
+    // A tree without its documents, or without the sources for a processor, as a sparse checkout
+    // leaves it, is prepared without ours.
+    let there = |path: &str| tree.root.join(path).exists();
+    let lacks_processor = |path: &str| {
+        let directory = Architecture::ALL.map(Architecture::directory);
+        let directory = directory.into_iter().find(|directory| path.starts_with(directory));
+        directory.is_some_and(|directory| !there(directory))
+    };
+    let documents = there(DOCUMENTS);
+    let concerned =
+        |path: &str| (documents || !path.starts_with("Documentation/")) && !lacks_processor(path);
     for file in NEW_FILES.iter().filter(|file| concerned(file.path)) {
         sort(new_file(tree, file.path, file.text)?, &mut plain, &mut edited);
     }

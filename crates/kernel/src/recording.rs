@@ -6,7 +6,7 @@ use counts::aggregate::Aggregated;
 use counts::kernel::{KernelText, aggregate};
 use counts::traces::{Trace, TraceCount};
 use image::Image;
-use record::kernel::{Counted, KernelOptions, MAP_NAME};
+use record::kernel::{Counted, KernelOptions};
 use record::machine::{Guest, Transcript, Watcher};
 use serde::Serialize;
 use std::num::NonZeroU64;
@@ -209,7 +209,7 @@ pub fn count(
     };
     let (start, end) = counted.text;
     let build_id = counted.build_id.clone();
-    let text = KernelText { start, end, name: MAP_NAME.to_owned(), build_id };
+    let text = KernelText { start, end, name: counted.map_name.to_owned(), build_id };
     let traces = counted.traces.iter().map(|counted| {
         let next_from = counted.next_from.unwrap_or(Trace::NONE);
         let trace = Trace { from: counted.from, to: counted.to, next_from };

@@ -4,6 +4,7 @@
 //! A table and two uses of it: a fragment for `scripts/kconfig/merge_config.sh`, and a check of a
 //! `.config`.
 
+use crate::architecture::Architecture;
 use crate::config::Config;
 use serde::Serialize;
 use std::fmt::Write;
@@ -63,11 +64,16 @@ pub struct Requirement {
     set_by: SetBy,
     /// It concerns only configurations with this option.
     beside: Option<&'static str>,
+    /// It concerns only configurations without this option.
+    unless: Option<&'static str>,
+    /// Fragments for other processors go without it.
+    only_on: Option<Architecture>,
 }
 
 const fn must(option: &'static str, wanted: Wanted, why: &'static str) -> Requirement {
     let (weight, purpose, set_by) = (Weight::Must, Purpose::Both, SetBy::Fragment);
-    Requirement { option, wanted, weight, why, purpose, set_by, beside: None }
+    let (beside, unless, only_on) = (None, None, None);
+    Requirement { option, wanted, weight, why, purpose, set_by, beside, unless, only_on }
 }
 
 const fn should(option: &'static str, wanted: Wanted, why: &'static str) -> Requirement {
@@ -83,6 +89,14 @@ impl Requirement {
         Requirement { beside: Some(option), ..self }
     }
 
+    const fn unless(self, option: &'static str) -> Requirement {
+        Requirement { unless: Some(option), ..self }
+    }
+
+    const fn only_on(self, architecture: Architecture) -> Requirement {
+        Requirement { only_on: Some(architecture), ..self }
+    }
+
     const fn by_tools(self) -> Requirement {
         Requirement { set_by: SetBy::Tools, ..self }
     }
@@ -94,6 +108,9 @@ impl Requirement {
     /// Whether a configuration has it so.
     pub fn is_met(&self, config: &Config) -> bool {
         if self.beside.is_some_and(|option| !config.is_on(option)) {
+            return true;
+        }
+        if self.unless.is_some_and(|option| config.is_on(option)) {
             return true;
         }
         match self.wanted {
@@ -121,7 +138,9 @@ const INSTRUMENTED: &str =
 
 /// All of it. Versions are as Kconfig writes them: 190000 is 19.0.0.
 const TABLE: &[Requirement] = &[
-    must("X86_64", Wanted::On, "other machines are not supported yet").by_tools(),
+    must("X86_64", Wanted::On, "kernels for x86-64 and arm64 (CONFIG_ARM64) are supported")
+        .by_tools()
+        .unless("ARM64"),
     must(
         "CC_IS_CLANG",
         Wanted::On,
@@ -151,6 +170,14 @@ const TABLE: &[Requirement] = &[
     .only(Purpose::Propeller),
     must("AUTOFDO_CLANG", Wanted::On, "sample profiles").only(Purpose::Autofdo),
     must("PROPELLER_CLANG", Wanted::On, "layouts of basic blocks").only(Purpose::Propeller),
+    must(
+        "ARM64_BTI_KERNEL",
+        Wanted::Off,
+        "clang branches between the parts of a function to blocks without a landing pad, and the \
+         kernel would not boot",
+    )
+    .only(Purpose::Propeller)
+    .only_on(Architecture::Arm64),
     must("KASAN", Wanted::Off, INSTRUMENTED),
     must("KCSAN", Wanted::Off, INSTRUMENTED),
     must("KMSAN", Wanted::Off, INSTRUMENTED),
@@ -162,7 +189,8 @@ const TABLE: &[Requirement] = &[
         Wanted::On,
         "without it AMD's Zen 3 gives no branch stacks (Linux 5.19 and newer)",
     )
-    .beside("CPU_SUP_AMD"),
+    .beside("CPU_SUP_AMD")
+    .only_on(Architecture::X86_64),
     should("KALLSYMS", Wanted::On, "recorders learn from /proc/kallsyms where the kernel lies"),
     should(
         "CC_OPTIMIZE_FOR_SIZE",
@@ -191,10 +219,15 @@ pub fn requirements(purpose: Purpose) -> impl Iterator<Item = &'static Requireme
     TABLE.iter().filter(move |requirement| requirement.concerns(purpose))
 }
 
-/// What a fragment sets for this purpose; what the tools decide is not among it.
-pub fn settings(purpose: Purpose) -> impl Iterator<Item = &'static Requirement> {
-    let settable = |requirement: &&Requirement| {
-        requirement.set_by == SetBy::Fragment && !is_choice(requirement.option)
+/// What a fragment sets for this purpose and processor; what the tools decide is not among it.
+pub fn settings(
+    purpose: Purpose,
+    architecture: Architecture,
+) -> impl Iterator<Item = &'static Requirement> {
+    let settable = move |requirement: &&Requirement| {
+        requirement.set_by == SetBy::Fragment
+            && !is_choice(requirement.option)
+            && requirement.only_on.is_none_or(|only| only == architecture)
     };
     requirements(purpose).filter(settable)
 }
@@ -205,10 +238,10 @@ fn is_choice(option: &str) -> bool {
 }
 
 /// A fragment for `scripts/kconfig/merge_config.sh`, with the reasons as comments.
-pub fn fragment(purpose: Purpose) -> String {
+pub fn fragment(purpose: Purpose, architecture: Architecture) -> String {
     let mut text = String::new();
     let mut last = "";
-    for setting in settings(purpose) {
+    for setting in settings(purpose, architecture) {
         if setting.why != last {
             let _ = writeln!(text, "# {}", setting.why);
             last = setting.why;
@@ -319,33 +352,51 @@ mod tests {
     #[test]
     fn a_configuration_with_the_fragment_meets_all_of_it() {
         for purpose in [Purpose::Autofdo, Purpose::Propeller, Purpose::Both] {
-            let config = GOOD.to_owned() + &fragment(purpose);
+            let config = GOOD.to_owned() + &fragment(purpose, Architecture::X86_64);
             assert_eq!(options(&config, purpose), Vec::<&str>::new(), "{purpose:?}");
         }
     }
 
     #[test]
     fn each_purpose_asks_for_its_own_option_and_compiler() {
-        let config = GOOD.replace("220108", "180000") + &fragment(Purpose::Autofdo);
+        let config =
+            GOOD.replace("220108", "180000") + &fragment(Purpose::Autofdo, Architecture::X86_64);
         assert_eq!(options(&config, Purpose::Autofdo), Vec::<&str>::new());
         assert_eq!(options(&config, Purpose::Propeller), ["CLANG_VERSION", "PROPELLER_CLANG"]);
-        assert!(!fragment(Purpose::Autofdo).contains("PROPELLER"));
+        assert!(!fragment(Purpose::Autofdo, Architecture::X86_64).contains("PROPELLER"));
     }
 
     #[test]
     fn branch_stacks_of_amd_are_asked_for_where_amd_is_supported() {
-        assert!(fragment(Purpose::Both).contains("CONFIG_PERF_EVENTS_AMD_BRS=y\n"));
+        assert!(
+            fragment(Purpose::Both, Architecture::X86_64)
+                .contains("CONFIG_PERF_EVENTS_AMD_BRS=y\n")
+        );
         let without = GOOD.to_owned()
-            + &fragment(Purpose::Both).replace("CONFIG_PERF_EVENTS_AMD_BRS=y\n", "");
+            + &fragment(Purpose::Both, Architecture::X86_64)
+                .replace("CONFIG_PERF_EVENTS_AMD_BRS=y\n", "");
         assert_eq!(options(&without, Purpose::Both), Vec::<&str>::new());
         let amd = without + "CONFIG_CPU_SUP_AMD=y\n";
         assert_eq!(options(&amd, Purpose::Both), ["PERF_EVENTS_AMD_BRS"]);
     }
 
     #[test]
+    fn arm64_meets_all_of_its_own_fragment_and_other_processors_are_refused() {
+        let fragment = fragment(Purpose::Both, Architecture::Arm64);
+        assert!(!fragment.contains("AMD"), "{fragment}");
+        let arm64 = GOOD.replace("CONFIG_X86_64", "CONFIG_ARM64") + &fragment;
+        assert_eq!(options(&arm64, Purpose::Both), Vec::<&str>::new());
+        let other = arm64.replace("CONFIG_ARM64=", "CONFIG_RISCV=");
+        assert_eq!(options(&other, Purpose::Both), ["X86_64"]);
+        let landing_pads = arm64 + "CONFIG_ARM64_BTI_KERNEL=y\n";
+        assert_eq!(options(&landing_pads, Purpose::Both), ["ARM64_BTI_KERNEL"]);
+        assert_eq!(options(&landing_pads, Purpose::Autofdo), Vec::<&str>::new());
+    }
+
+    #[test]
     fn what_collides_is_named() {
         let config = GOOD.to_owned()
-            + &fragment(Purpose::Both)
+            + &fragment(Purpose::Both, Architecture::X86_64)
             + "CONFIG_KASAN=y\nCONFIG_LTO_CLANG_THIN=y\n";
         assert_eq!(options(&config, Purpose::Both), ["KASAN", "LTO_CLANG_THIN"]);
         let gcc = config.replace("CONFIG_CC_IS_CLANG=y", "CONFIG_CC_IS_GCC=y");

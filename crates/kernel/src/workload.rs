@@ -4,24 +4,25 @@
 //! The program is linked statically, so the archive needs nothing else: no distribution, no block
 //! device.
 
+use crate::architecture::Architecture;
 use crate::error::Error;
 use crate::initrd::Archive;
 use crate::packages::{self, GuestFile, PROGRAMS};
 use crate::requirements::{Purpose, fragment};
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// Options of a small kernel that boots and runs the workload, for `make KCONFIG_ALLCONFIG=…
-/// allnoconfig` on x86-64.
+/// allnoconfig` for any [`Architecture`]: Kconfig leaves out what others have.
 pub const SMALL_CONFIG: &str = include_str!("../../../kernel/small.config");
 
 /// A whole small configuration, which profiles work with.
-pub fn small_config(purpose: Purpose) -> String {
-    SMALL_CONFIG.to_owned() + "\n" + &fragment(purpose)
+pub fn small_config(purpose: Purpose, architecture: Architecture) -> String {
+    SMALL_CONFIG.to_owned() + "\n" + &fragment(purpose, architecture)
 }
 
 /// Name of the archive that [`build`] writes.
@@ -35,6 +36,7 @@ pub const SOURCES: &[(&str, &str)] = &[
     ("held_net.c", include_str!("../../../kernel/workload/held_net.c")),
     ("held_process.c", include_str!("../../../kernel/workload/held_process.c")),
     ("init.c", include_str!("../../../kernel/workload/init.c")),
+    ("marker.h", include_str!("../../../kernel/workload/marker.h")),
     ("odd.c", include_str!("../../../kernel/workload/odd.c")),
     ("runner.c", include_str!("../../../kernel/workload/runner.c")),
     ("sections.h", include_str!("../../../kernel/workload/sections.h")),
@@ -49,9 +51,6 @@ pub const SOURCES: &[(&str, &str)] = &[
     ("train_unix.c", include_str!("../../../kernel/workload/train_unix.c")),
     ("workload.h", include_str!("../../../kernel/workload/workload.h")),
 ];
-
-/// Compilers that are tried in this order when none is named.
-const COMPILERS: &[&str] = &["clang-22", "clang", "cc"];
 
 /// Flags of the compilation; the sources follow.
 const FLAGS: &[&str] =
@@ -86,7 +85,7 @@ pub struct Commands {
 
 impl Commands {
     /// The list as the guest reads it, and the files that it needs.
-    fn files(&self) -> Result<(String, Vec<GuestFile>), Error> {
+    fn files(&self, architecture: Architecture) -> Result<(String, Vec<GuestFile>), Error> {
         let mut list = String::new();
         let mut names = BTreeSet::new();
         for (first, commands) in [(1, &self.train), (FIRST_HELD, &self.held)] {
@@ -116,7 +115,7 @@ impl Commands {
                     .to_owned(),
             ));
         }
-        let files = packages::files(&self.packages)?;
+        let files = packages::files(&self.packages, architecture)?;
         for command in self.train.iter().chain(&self.held) {
             command.is_in(&files)?;
         }
@@ -222,13 +221,18 @@ impl GuestCommand {
 }
 
 /// Compiles the workload and writes `dir/initrd.cpio`, beside and renamed; `dir` is made if it is
-/// missing. Gives its path. The same compiler and C library give the same bytes.
+/// missing. Gives its path. The same compiler and C library give the same bytes. A compiler that is
+/// named makes programs for this architecture by itself.
 ///
 /// # Errors
 /// When there is no compiler, it cannot compile or link the sources statically, or the archive
 /// cannot be written.
-pub fn build(compiler: Option<&OsStr>, dir: &Path) -> Result<PathBuf, Error> {
-    build_with(compiler, dir, &Commands::default())
+pub fn build(
+    architecture: Architecture,
+    compiler: Option<&OsStr>,
+    dir: &Path,
+) -> Result<PathBuf, Error> {
+    build_with(architecture, compiler, dir, &Commands::default())
 }
 
 /// The same, where commands of packages are the sections, if there are any.
@@ -236,14 +240,15 @@ pub fn build(compiler: Option<&OsStr>, dir: &Path) -> Result<PathBuf, Error> {
 /// # Errors
 /// As [`build`], and where packages cannot be had, or a command's program is in none of them.
 pub fn build_with(
+    architecture: Architecture,
     compiler: Option<&OsStr>,
     dir: &Path,
     commands: &Commands,
 ) -> Result<PathBuf, Error> {
     std::fs::create_dir_all(dir).map_err(Error::io(dir))?;
     let path = dir.join(INITRD);
-    let program = program(compiler)?;
-    let (list, files) = commands.files()?;
+    let program = program(architecture, compiler)?;
+    let (list, files) = commands.files(architecture)?;
     let bytes = archive(&program, &list, &files).map_err(Error::io(&path))?;
     let mut file = beside::Unfinished::at(&path).map_err(Error::io(dir))?.with_mode(0o644);
     file.write_all(&bytes).and_then(|()| file.finish()).map_err(Error::io(&path))?;
@@ -254,34 +259,42 @@ pub fn build_with(
 ///
 /// # Errors
 /// As [`build`].
-pub fn program(compiler: Option<&OsStr>) -> Result<Vec<u8>, Error> {
+pub fn program(architecture: Architecture, compiler: Option<&OsStr>) -> Result<Vec<u8>, Error> {
     let scratch =
         TempDir::with_prefix("planish-workload-").map_err(Error::io(std::env::temp_dir()))?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
         beside::write(&path, text).map_err(Error::io(&path))?;
     }
-    let named = compiler.map(OsStr::to_owned);
-    let tried: Vec<OsString> = match named {
-        Some(name) => vec![name],
-        None => COMPILERS.iter().map(OsString::from).collect(),
+    let tried: Vec<(&OsStr, &[&str])> = match compiler {
+        Some(name) => vec![(name, &[])],
+        None => {
+            let usual = architecture.compilers().iter();
+            usual.map(|compiler| (OsStr::new(compiler.name), compiler.flags)).collect()
+        }
     };
-    for compiler in &tried {
-        if compile(compiler, scratch.path())? {
+    for (compiler, flags) in &tried {
+        if compile(compiler, flags, architecture, scratch.path())? {
             let path = scratch.path().join("init");
             return std::fs::read(&path).map_err(Error::io(path));
         }
     }
-    let names: Vec<_> = tried.iter().map(|name| name.to_string_lossy()).collect();
+    let names: Vec<_> = tried.iter().map(|(name, _)| name.to_string_lossy()).collect();
     Err(Error::NoCompiler { tried: names.join(", ") })
 }
 
 /// Whether this compiler is there; if it is, it has compiled `init` in the directory.
-fn compile(compiler: &OsStr, directory: &Path) -> Result<bool, Error> {
+fn compile(
+    compiler: &OsStr,
+    flags: &[&str],
+    architecture: Architecture,
+    directory: &Path,
+) -> Result<bool, Error> {
     // Names without a directory, so that the program does not say where it was compiled.
     let sources = SOURCES.iter().map(|(name, _)| name).filter(|name| name.ends_with(".c"));
     let mut command = Command::new(compiler);
     command
+        .args(flags)
         .args(FLAGS)
         .args(sources)
         .current_dir(directory)
@@ -302,6 +315,7 @@ fn compile(compiler: &OsStr, directory: &Path) -> Result<bool, Error> {
         compiler: compiler.to_string_lossy().into_owned(),
         status: output.status.to_string(),
         said: crate::shortened(line),
+        c_library: architecture.c_library(),
     })
 }
 

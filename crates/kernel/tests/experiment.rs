@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that panics fails")]
 
+use kernel::Architecture;
 use kernel::experiment::{Experiment, Form, Images, KernelVariant};
 use kernel::make::Make;
 use std::collections::BTreeSet;
@@ -87,7 +88,8 @@ fn variants_are_built_beside_each_other_and_linked_in_orders_once() {
     let make = Make { llvm: Some("-22".to_owned()), cc: None, jobs: None };
     let open = |options: &str, orders| {
         let begin = Some(format!("CONFIG_A=y\n{options}"));
-        let experiment = Experiment::open(&root, &out, begin, make.clone(), orders, Form::Image);
+        let form = Form::Image(Architecture::X86_64);
+        let experiment = Experiment::open(&root, &out, begin, make.clone(), orders, form);
         experiment.unwrap()
     };
     let base = of("base", &[]);

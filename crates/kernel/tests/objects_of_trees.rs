@@ -1,15 +1,16 @@
 //! Do the flags reach the objects that they should, in real trees? A prepared tree is configured
 //! small, three objects are compiled by the kernel's own make, without and with a profile, and
-//! their commands looked at. Needs whole trees in `PLANISH_KERNEL_TREES` (directories, separated by
+//! their commands looked at; then objects of each kind for arm64. Needs whole trees in `PLANISH_KERNEL_TREES` (directories, separated by
 //! colons), clang-22, lld-22, make, flex, bison, bc and libelf.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+use kernel::Architecture;
 use kernel::check::{AreaFound, check};
 use kernel::command::Area;
 use kernel::prepare::{Standing, standing};
-use kernel::requirements::{Purpose, fragment};
+use kernel::requirements::Purpose;
 use kernel::tree::Tree;
 use kernel::{workload, write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,12 @@ use std::process::{Command, Stdio};
 
 const OBJECTS: [&str; 3] =
     ["kernel/sched/core.o", "arch/x86/entry/vdso/vclock_gettime.o", "arch/x86/boot/string.o"];
+/// An object of vmlinux, and of areas of arm64 that have no flags; the vDSO is made on the way.
+const ARM64_OBJECTS: [&str; 3] = [
+    "kernel/softirq.o",
+    "arch/arm64/kernel/pi/kaslr_early.o",
+    "arch/arm64/kvm/hyp/nvhe/timer-sr.nvhe.o",
+];
 
 fn lack() -> Option<&'static str> {
     let missing = |tool: &&str| {
@@ -33,11 +40,12 @@ fn lack() -> Option<&'static str> {
         .or_else(|| (!Path::new("/usr/include/libelf.h").exists()).then_some("libelf.h"))
 }
 
-/// Runs make in a tree; gives what it printed on standard error.
-fn make(tree: &Path, build: &Path, words: &[&str]) -> String {
+/// Runs make for an architecture in a tree; gives what it printed on standard error.
+fn make_for(architecture: Architecture, tree: &Path, build: &Path, words: &[&str]) -> String {
     let mut make = Command::new("make");
     make.arg("-C").arg(tree).arg(format!("O={}", build.display()));
-    make.args(["LLVM=-22", "ARCH=x86_64", "-j2"])
+    make.args(["LLVM=-22", "-j2"])
+        .arg(format!("ARCH={}", architecture.make_word()))
         .args(words)
         .stdin(Stdio::null())
         .env("LC_ALL", "C");
@@ -49,6 +57,10 @@ fn make(tree: &Path, build: &Path, words: &[&str]) -> String {
         String::from_utf8_lossy(&output.stdout)
     );
     said
+}
+
+fn make(tree: &Path, build: &Path, words: &[&str]) -> String {
+    make_for(Architecture::X86_64, tree, build, words)
 }
 
 /// The tree again, prepared; files are shared with the first by links, which preparing replaces and
@@ -79,8 +91,7 @@ fn objects_of(tree: &Path) {
     prepared(tree, &copy);
     std::fs::create_dir(&build).unwrap();
     let all = dir.path().join("all.config");
-    std::fs::write(&all, workload::SMALL_CONFIG.to_owned() + "\n" + &fragment(Purpose::Both))
-        .unwrap();
+    std::fs::write(&all, workload::small_config(Purpose::Both, Architecture::X86_64)).unwrap();
     make(&copy, &build, &[&format!("KCONFIG_ALLCONFIG={}", all.display()), "allnoconfig"]);
     let config = kernel::config::Config::read(&build.join(".config")).unwrap();
     let unmet: Vec<_> = kernel::requirements::unmet(&config, Purpose::Both)
@@ -128,6 +139,35 @@ fn objects_of(tree: &Path) {
         assert!(with.contains(flag), "{}: no {flag} in {with}", tree.display());
     }
     assert!(!command("kernel/.softirq.o.cmd").contains("-fprofile-sample-use="));
+    arm64_objects_of(&copy, dir.path());
+}
+
+/// The same of a prepared tree, configured for arm64 with KVM.
+fn arm64_objects_of(tree: &Path, folder: &Path) {
+    let make = |build: &Path, words: &[&str]| make_for(Architecture::Arm64, tree, build, words);
+    let build = folder.join("arm64");
+    std::fs::create_dir(&build).unwrap();
+    let all = folder.join("arm64.config");
+    let small = workload::small_config(Purpose::Both, Architecture::Arm64);
+    std::fs::write(&all, small + "CONFIG_VIRTUALIZATION=y\nCONFIG_KVM=y\n").unwrap();
+    make(&build, &[&format!("KCONFIG_ALLCONFIG={}", all.display()), "allnoconfig"]);
+    let config = kernel::config::Config::read(&build.join(".config")).unwrap();
+    assert_eq!(Architecture::of_config(&config), Some(Architecture::Arm64));
+    assert!(config.is_on("KVM") && config.is_on("SERIAL_AMBA_PL011_CONSOLE"));
+    let unmet = kernel::requirements::unmet(&config, Purpose::Both);
+    assert!(unmet.is_empty(), "{}: {unmet:?}", tree.display());
+
+    let said = make(&build, &ARM64_OBJECTS);
+    assert!(!said.contains("warning"), "{}: {said}", tree.display());
+    let found = check(&build).unwrap();
+    assert!(found.wrong.is_empty(), "{}: {:?}", tree.display(), found.wrong);
+    let own = flags(&found.areas, Area::Kernel);
+    for flag in ["-fdebug-info-for-profiling", "-fbasic-block-address-map", "-gmlt"] {
+        assert!(own.iter().any(|it| it == flag), "{}: no {flag} in {own:?}", tree.display());
+    }
+    for area in [Area::Vdso, Area::EarlyCode, Area::Hypervisor] {
+        assert_eq!(flags(&found.areas, area), [""; 0], "{}: {area:?}", tree.display());
+    }
 }
 
 #[test]

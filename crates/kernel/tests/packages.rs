@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
+use kernel::Architecture;
 use kernel::packages::files;
 use kernel::workload::{Commands, GuestCommand, build_with, over};
 
@@ -12,7 +13,7 @@ fn command(name: &str, words: &[&str]) -> GuestCommand {
 
 /// The files of a small package; none, with a sentence, where apt has no lists or no network.
 fn hello() -> Option<Vec<kernel::packages::GuestFile>> {
-    match files(&["hello".to_owned()]) {
+    match files(&["hello".to_owned()], Architecture::X86_64) {
         Ok(files) => Some(files),
         Err(error) => {
             println!("skipped: packages cannot be fetched here: {error}");
@@ -47,11 +48,14 @@ fn a_package_comes_with_what_its_programs_load_and_little_else() {
         train: vec![command("greet", &["hello", "-g", "a word"])],
         held: vec![command("other", &["hello"])],
     };
-    let archive = std::fs::read(build_with(None, guest.path(), &commands).unwrap()).unwrap();
+    let archive =
+        std::fs::read(build_with(Architecture::X86_64, None, guest.path(), &commands).unwrap())
+            .unwrap();
     let list = b"1\tgreet\thello\t-g\ta word\n101\tother\thello\n";
     assert!(archive.windows(list.len()).any(|part| part == list));
     let absent = Commands { train: vec![command("x", &["goodbye"])], ..commands };
-    let error = build_with(None, guest.path(), &absent).unwrap_err().to_string();
+    let error =
+        build_with(Architecture::X86_64, None, guest.path(), &absent).unwrap_err().to_string();
     assert!(
         error.contains("goodbye is in none of the packages; their programs are: hello"),
         "{error}"
@@ -64,7 +68,7 @@ fn what_is_no_package_or_no_command_is_refused_by_name() {
     let refused = |packages: &[&str], train: Vec<GuestCommand>| {
         let packages = packages.iter().map(|name| (*name).to_owned()).collect();
         let commands = Commands { packages, train, held: Vec::new() };
-        build_with(None, folder.path(), &commands).unwrap_err().to_string()
+        build_with(Architecture::X86_64, None, folder.path(), &commands).unwrap_err().to_string()
     };
     let fine = || command("a", &["hello"]);
     let has_lists = std::process::Command::new("apt-cache").args(["show", "hello"]).output();

@@ -5,6 +5,7 @@
 
 mod said;
 
+use kernel::Architecture;
 use kernel::config::Config;
 use kernel::workload::{self, SMALL_CONFIG, SOURCES};
 use said::Said;
@@ -32,7 +33,7 @@ fn program(compiler: &str) -> Option<Vec<u8>> {
         eprintln!("skipped: {compiler} is not installed");
         return None;
     }
-    match workload::program(Some(OsStr::new(compiler))) {
+    match workload::program(Architecture::X86_64, Some(OsStr::new(compiler))) {
         Ok(bytes) => Some(bytes),
         Err(kernel::Error::Workload { said, .. })
             if ["cannot find -l", "unable to find library", "file not found", "No such file"]
@@ -205,10 +206,12 @@ fn the_archive_is_read_by_cpio_and_the_same_each_time() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let compiler = Some(OsStr::new("cc"));
-    let path = workload::build(compiler, &scratch.path().join("new")).unwrap();
+    let path =
+        workload::build(Architecture::X86_64, compiler, &scratch.path().join("new")).unwrap();
     assert_eq!(path, scratch.path().join("new/initrd.cpio"));
     let bytes = std::fs::read(&path).unwrap();
-    let again = workload::build(compiler, &scratch.path().join("new")).unwrap();
+    let again =
+        workload::build(Architecture::X86_64, compiler, &scratch.path().join("new")).unwrap();
     assert_eq!(std::fs::read(again).unwrap(), bytes);
     assert_eq!(std::fs::read_dir(scratch.path().join("new")).unwrap().count(), 1);
     if !is_there("cpio") {
@@ -244,20 +247,55 @@ fn the_archive_is_read_by_cpio_and_the_same_each_time() {
     cpio(&["-i", "--quiet", "init"]);
     assert_eq!(
         std::fs::read(scratch.path().join("init")).unwrap(),
-        workload::program(compiler).unwrap()
+        workload::program(Architecture::X86_64, compiler).unwrap()
     );
+}
+
+/// Whether the workload for arm64 compiles here, and its sections succeed, emulated.
+#[test]
+fn the_workload_for_arm64_runs_and_has_its_own_markers() {
+    let lacks = ["unable to find", "file not found", "cannot open", "No such file", "cannot find"];
+    let bytes = match workload::program(Architecture::Arm64, None) {
+        Ok(bytes) => bytes,
+        Err(kernel::Error::Workload { said, .. }) if lacks.iter().any(|l| said.contains(l)) => {
+            return eprintln!("skipped: no C library for arm64 to link statically: {said}");
+        }
+        Err(kernel::Error::NoCompiler { tried }) => {
+            return eprintln!("skipped: no compiler for arm64: {tried}");
+        }
+        Err(error) => panic!("{error}"),
+    };
+    // movk xzr, #0x4c00 + N, lsl #48, for the first section and for none.
+    for word in [0xf2e9_803f_u32, 0xf2e9_801f] {
+        assert!(bytes.chunks_exact(4).any(|at| at == word.to_le_bytes()), "no {word:x}");
+    }
+    if !is_there("qemu-aarch64") {
+        return eprintln!("skipped: qemu-aarch64 is not installed");
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let program = placed(scratch.path(), &bytes);
+    let mut command = Command::new("qemu-aarch64");
+    command.arg(program).arg("--here").env("TMPDIR", scratch.path()).stdin(Stdio::null());
+    command.env("PLANISH_SECTIONS", "syscall,thread").env("PLANISH_ROUNDS", "10");
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = Said::read(&text);
+    assert!(output.status.success() && said.failures().is_empty(), "{text}");
+    assert_eq!(said.sections().count(), 2, "{text}");
 }
 
 #[test]
 fn a_missing_compiler_and_one_that_fails_are_told_with_what_to_do() {
     let scratch = tempfile::tempdir().unwrap();
     let missing =
-        workload::build(Some(OsStr::new("no-such-compiler")), scratch.path()).unwrap_err();
+        workload::build(Architecture::X86_64, Some(OsStr::new("no-such-compiler")), scratch.path())
+            .unwrap_err();
     assert!(
         missing.to_string().contains("no-such-compiler not found; install clang or gcc"),
         "{missing}"
     );
-    let failing = workload::build(Some(OsStr::new("false")), scratch.path()).unwrap_err();
+    let failing = workload::build(Architecture::X86_64, Some(OsStr::new("false")), scratch.path())
+        .unwrap_err();
     assert!(failing.to_string().contains("libc6-dev"), "{failing}");
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
 }
@@ -268,9 +306,17 @@ fn the_small_configuration_is_a_configuration_and_has_what_the_workload_needs() 
     let path = directory.path().join("small.config");
     std::fs::write(&path, SMALL_CONFIG).unwrap();
     let config = Config::read(&path).unwrap();
-    for option in
-        ["INET", "UNIX", "TMPFS", "EPOLL", "FUTEX", "PERF_EVENTS", "SERIAL_8250_CONSOLE", "SMP"]
-    {
+    for option in [
+        "INET",
+        "UNIX",
+        "TMPFS",
+        "EPOLL",
+        "FUTEX",
+        "PERF_EVENTS",
+        "SERIAL_8250_CONSOLE",
+        "SERIAL_AMBA_PL011_CONSOLE",
+        "SMP",
+    ] {
         assert!(config.is_on(option), "{option}");
     }
     assert!(!config.is_on("MODULES") && !config.is_on("BLOCK"));

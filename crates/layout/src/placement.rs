@@ -1,6 +1,7 @@
 //! What is computed: the order of blocks and functions, and what it is worth.
 
-use crate::{BlockIndex, FunctionIndex};
+use crate::{BlockIndex, Cfg, FunctionIndex};
+use std::collections::BTreeSet;
 
 /// A block or a clone of it at its place in a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,4 +67,68 @@ pub struct Layout {
     /// Functions with a cold part (blocks in no cluster), as positions in `functions`, in the
     /// order of the cold text.
     pub cold: Vec<u32>,
+}
+
+impl Layout {
+    /// Puts the cold blocks of each function behind those of its entry's cluster, so that no
+    /// function has a cold part.
+    ///
+    /// For arm64's kernels: clang does not move targets of `asm goto`, which stand in every atomic
+    /// operation there, to the cold part. It leaves them behind the entry block, in front of what
+    /// runs, unless the layout names another place.
+    pub fn keep_whole(&mut self, cfg: &Cfg) {
+        for layout in &mut self.functions {
+            let placed: BTreeSet<Placed> = layout.clusters.iter().flatten().copied().collect();
+            let blocks = cfg.function(layout.function).map_or(0, |of| of.blocks.len());
+            let own = (0u32..).take(blocks).map(|n| Placed { block: BlockIndex(n), clone: 0 });
+            let entry = layout.clusters.iter_mut().find(|c| c.first() == Some(&Placed::ENTRY));
+            if let Some(cluster) = entry {
+                cluster.extend(own.filter(|block| !placed.contains(block)));
+            }
+        }
+        self.cold.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Block, Function};
+    use image::ImageAddr;
+    use image::blocks::{BlockFlags, BlockId};
+
+    #[test]
+    fn a_function_that_is_kept_whole_has_its_cold_blocks_behind_those_of_its_entry() {
+        let block = |n: u32| Block {
+            id: BlockId(n),
+            address: ImageAddr(u64::from(n) * 4),
+            size: 4,
+            flags: BlockFlags::default(),
+            frequency: 1,
+            hash: None,
+        };
+        let function = Function {
+            names: vec!["f".to_owned()],
+            section: ".text".to_owned(),
+            module: None,
+            blocks: (0..6).map(block).collect(),
+            edges: Vec::new(),
+        };
+        let cfg = Cfg { functions: vec![function], calls: Vec::new() };
+        let placed = |n: &[u32]| -> Vec<Placed> {
+            n.iter().map(|&n| Placed { block: BlockIndex(n), clone: 0 }).collect()
+        };
+        let own = FunctionLayout {
+            function: FunctionIndex(0),
+            clones: Vec::new(),
+            clusters: vec![placed(&[3]), placed(&[0, 5, 2])],
+            intra: Score::default(),
+            inter: Score::default(),
+        };
+        let mut layout = Layout { functions: vec![own], hot: Vec::new(), cold: vec![0] };
+        layout.keep_whole(&cfg);
+        let clusters: Vec<_> = layout.functions.iter().map(|of| of.clusters.clone()).collect();
+        assert_eq!(clusters, [[placed(&[3]), placed(&[0, 5, 2, 1, 4])]]);
+        assert!(layout.cold.is_empty());
+    }
 }

@@ -11,7 +11,7 @@ use counts::aggregate::Aggregated;
 use counts::evidence::Evidence;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
-use image::{Function, Image, ImageAddr};
+use image::{Arch, Function, Image, ImageAddr, ImageKind};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,7 +102,10 @@ pub fn plan(
         }
         None => (Vec::new(), None),
     };
-    let (layout, worth) = lay_out_with(&cfg, &cloned, &params);
+    let (mut layout, worth) = lay_out_with(&cfg, &cloned, &params);
+    if image.arch() == Arch::Aarch64 && image.kind() == ImageKind::Kernel && !options.upstream {
+        layout.keep_whole(&cfg);
+    }
     let input = input.to_owned();
     Ok(Plan {
         image,

@@ -258,10 +258,7 @@ fn a_configuration_is_held_against_what_profiles_need() {
         &planish(dir.path(), &["config", "check", "linux"]),
         &["linux/.config", "make LLVM=-22 defconfig"],
     );
-    refuses(
-        &planish(dir.path(), &["config", "linux", "--arch", "arm64"]),
-        &["arm64 is not supported yet"],
-    );
+    refuses(&planish(dir.path(), &["config", "linux", "--arch", "riscv"]), &["riscv", "arm64"]);
     let tools =
         "CONFIG_X86_64=y\nCONFIG_CC_IS_CLANG=y\nCONFIG_CLANG_VERSION=220108\nCONFIG_LD_IS_LLD=y\n";
     let config = dir.path().join("linux/.config");
@@ -294,11 +291,16 @@ fn a_configuration_is_held_against_what_profiles_need() {
         &planish(dir.path(), &["config", "check", "linux", "bad.config"]),
         &["bad.config, line 2", "`hello`"],
     );
-    std::fs::write(dir.path().join("arm.config"), "CONFIG_ARM64=y\n").unwrap();
-    refuses(
-        &planish(dir.path(), &["config", "check", "linux", "arm.config"]),
-        &["arm.config", "not supported yet"],
-    );
+    // arm64 says what it is, and goes without what AMD's processors need.
+    let fragment = fine(&planish(dir.path(), &["config", "linux", "--arch", "arm64"]));
+    assert!(fragment.contains("CONFIG_PROPELLER_CLANG=y") && !fragment.contains("AMD"));
+    let arm = tools.replace("X86_64", "ARM64") + &fragment;
+    std::fs::write(dir.path().join("arm.config"), &arm).unwrap();
+    fine(&planish(dir.path(), &["config", "check", "linux", "arm.config"]));
+    std::fs::write(dir.path().join("riscv.config"), arm.replace("ARM64", "RISCV")).unwrap();
+    let found = planish(dir.path(), &["config", "check", "linux", "riscv.config"]);
+    assert_eq!(found.status.code(), Some(1));
+    assert!(text(&found.stdout).contains("CONFIG_X86_64 is not set"), "{}", text(&found.stdout));
 }
 
 /// Writes what kbuild keeps of a compilation.

@@ -250,6 +250,13 @@ fn what_is_no_kernel_is_not_booted() {
         &planish(dir.path(), &["measure", "a=bzImage", "a=bzImage"]),
         &["two kernels have this name"],
     );
+    let mut arm64 = vec![0; 4096];
+    arm64[0x38..0x3c].copy_from_slice(b"ARM\x64");
+    std::fs::write(dir.path().join("Image"), &arm64).unwrap();
+    refuses(
+        &planish(dir.path(), &["measure", "a=bzImage", "b=Image"]),
+        &["b: a kernel for arm64, and the first is for x86-64"],
+    );
     refuses(&planish(dir.path(), &["record", "--hardware", "-o", "k.data"]), &["COMMAND"]);
     let with = |words: &[&str]| {
         planish(dir.path(), &[&["record", "vmlinux", "-o", "k.data"], words].concat())

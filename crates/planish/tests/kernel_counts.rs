@@ -11,8 +11,8 @@ use counts::resolve::Rules;
 use counts::traces::{Trace, TraceCount};
 use counts::{Counts, ImageCounts, artefact};
 use image::{Image, ImageAddr};
-use record::kernel::{KernelOptions, MAP_NAME, count, record};
-use record::machine::{Execution, Guest};
+use record::kernel::{KernelOptions, count, record};
+use record::machine::{Board, Execution, Guest};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -50,6 +50,7 @@ fn machine(dir: &Path) -> Option<(Guest, Arc<Image>)> {
     // The machine prints this build ID.
     let image = link(dir, "vmlinux", &["-m64", "-DIMAGE", "-Wl,--build-id=0x01020304"])?;
     let guest = Guest {
+        board: Board::Pc,
         kernel,
         initrd: None,
         memory_mib: 64,
@@ -76,7 +77,8 @@ fn exact(guest: &Guest, dir: &Path, image: &Arc<Image>) -> Result<Counts, counts
     let counted =
         count(&guest.argv(), &dir.join("kernel.counts"), &options(), &mut |_, _| {}).unwrap();
     let (start, end) = counted.text;
-    let text = KernelText { start, end, name: MAP_NAME.to_owned(), build_id: counted.build_id };
+    let text =
+        KernelText { start, end, name: counted.map_name.to_owned(), build_id: counted.build_id };
     let traces = counted.traces.iter().map(|found| TraceCount {
         trace: Trace {
             from: found.from,

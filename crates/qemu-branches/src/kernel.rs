@@ -8,11 +8,14 @@
 
 use crate::api::{Api, Tb};
 use crate::block::{ANYWHERE, Block, Guest, NOWHERE, Transfer, describe};
+use crate::chain::Flow;
 use crate::lock::Lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
-/// The kernel has the upper half of the canonical addresses (`Documentation/x86/x86_64/mm.rst`).
+/// The kernel has the upper half of the canonical addresses (`Documentation/x86/x86_64/mm.rst`). On
+/// AArch64 its image and its modules lie above this too, whatever the size of addresses is
+/// (`Documentation/arm64/memory.rst`): the linear map below it holds no code.
 pub const KERNEL_BEGINS: u64 = 0xffff_8000_0000_0000;
 /// A return from an interrupt: it may lead anywhere, but not by a branch of the program.
 const INTERRUPT_RETURN: u64 = u64::MAX - 2;
@@ -30,25 +33,38 @@ static CODE: Lock<Option<Code>> = Lock::new(None);
 ///
 /// # Safety
 /// `tb` must be the block that qemu called a translation callback with, during that call.
-pub unsafe fn translated(api: &Api, tb: *mut Tb) -> Option<&'static Block> {
+pub unsafe fn translated(api: &Api, guest: Guest, tb: *mut Tb) -> Option<&'static Block> {
     // SAFETY: the contract of this function.
     unsafe {
         if (api.tb_address)(tb) < KERNEL_BEGINS {
             return None;
         }
-        let (block, _) = describe(api, Guest::X86_64, tb)?;
+        let (block, _) = describe(api, guest, tb)?;
         let last = (api.tb_instruction)(tb, (api.tb_instructions)(tb).checked_sub(1)?);
         let bytes = std::slice::from_raw_parts((api.insn_bytes)(last), (api.insn_len)(last));
-        Some(intern(kernel_block(block, bytes)))
+        Some(intern(kernel_block(guest, block, bytes)))
     }
 }
 
 /// Adds what only kernels have; `last` is the last instruction.
-pub fn kernel_block(mut block: Block, last: &[u8]) -> Block {
-    if matches!(last, [0xcf] | [0x48, 0xcf]) {
+pub fn kernel_block(guest: Guest, mut block: Block, last: &[u8]) -> Block {
+    if returns_from_interrupt(guest, last) {
         (block.next, block.target) = (NOWHERE, INTERRUPT_RETURN);
+        // Not a branch, though it looks like one on AArch64.
+        (block.branches, block.flow) = (0, Flow::Neither);
     }
     block
+}
+
+/// `iret`, or `eret` and those of its forms that authenticate (Arm ARM C6.2, ERET and ERETAA).
+fn returns_from_interrupt(guest: Guest, instruction: &[u8]) -> bool {
+    match guest {
+        Guest::X86_64 => matches!(instruction, [0xcf] | [0x48, 0xcf]),
+        Guest::Aarch64 => match instruction.try_into().map(u32::from_le_bytes) {
+            Ok(word) => matches!(word, 0xd69f_03e0 | 0xd69f_0bff | 0xd69f_0fff),
+            Err(_) => false,
+        },
+    }
 }
 
 /// A description that lives forever; the same block translated again gets the same one.
@@ -117,6 +133,7 @@ pub mod testing {
     /// A block of the kernel at an offset from where it begins.
     pub fn block(start: u64, last: u64, bytes: &[u8], instructions: u32) -> &'static Block {
         let (start, last) = (KERNEL_BEGINS + start, KERNEL_BEGINS + last);
-        intern(kernel_block(Block::new(Guest::X86_64, start, last, bytes, instructions), bytes))
+        let block = Block::new(Guest::X86_64, start, last, bytes, instructions);
+        intern(kernel_block(Guest::X86_64, block, bytes))
     }
 }

@@ -1,15 +1,17 @@
 //! Sections of a machine's run: which one the guest is in, by markers that its programs execute.
 //!
-//! A marker is an instruction that does nothing and needs no privilege, the eight-byte `nopl
+//! A marker is an instruction that does nothing and needs no privilege, and holds a number N from 0
+//! to 255: section N begins, and 0 means no section. On x86-64 it is the eight-byte `nopl
 //! DISP32(%rax,%rax,1)` (`0f 1f 84 00`, then the displacement) with the displacement `0x504c0000 +
-//! N`, N from 0 to 255: section N begins, and 0 means no section. It is looked for in programs'
-//! code when that is translated. The section is the machine's, not a virtual CPU's: what other CPUs
+//! N`, on AArch64 `movk xzr, #(0x4c00 + N), lsl #48`, which writes to the register that forgets. It
+//! is looked for in programs' code when that is translated. The section is the machine's, not a virtual CPU's: what other CPUs
 //! do meanwhile belongs to it too.
 //!
 //! Every marker begins a new *stretch*, also one that names the section again. What is kept per
 //! virtual CPU (branch stack, caches) compares the stretch with the one it was filled in.
 
 use crate::api::{Api, NO_REGISTERS, Tb};
+use crate::block::Guest;
 use std::ffi::{c_uint, c_void};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const OPCODE: [u8; 4] = [0x0f, 0x1f, 0x84, 0x00];
 /// The displacement without the section.
 const MAGIC: u32 = 0x504c_0000;
+/// The marker of AArch64 without the section, which stands from bit 5 on.
+const MOVK: u32 = 0xf2e0_001f | 0x4c00 << 5;
 
 /// Stretches so far, in the bits above the section's eight.
 static NOW: AtomicU64 = AtomicU64::new(0);
@@ -59,9 +63,20 @@ pub fn begun() -> impl Iterator<Item = u8> {
 }
 
 /// The section that an instruction begins, when it is a marker.
-pub fn marker(instruction: &[u8]) -> Option<u8> {
-    let displacement = instruction.strip_prefix(&OPCODE)?;
-    let number = u32::from_le_bytes(displacement.try_into().ok()?).checked_sub(MAGIC)?;
+pub fn marker(guest: Guest, instruction: &[u8]) -> Option<u8> {
+    let number = match guest {
+        Guest::X86_64 => {
+            let displacement = instruction.strip_prefix(&OPCODE)?;
+            u32::from_le_bytes(displacement.try_into().ok()?).checked_sub(MAGIC)?
+        }
+        Guest::Aarch64 => {
+            let rest = u32::from_le_bytes(instruction.try_into().ok()?) ^ MOVK;
+            if rest & 0x1f != 0 {
+                return None;
+            }
+            rest >> 5
+        }
+    };
     u8::try_from(number).ok()
 }
 
@@ -69,7 +84,7 @@ pub fn marker(instruction: &[u8]) -> Option<u8> {
 ///
 /// # Safety
 /// `tb` must be the block that qemu called a translation callback with, during that call.
-pub unsafe fn watch(api: &Api, tb: *mut Tb) {
+pub unsafe fn watch(api: &Api, guest: Guest, tb: *mut Tb) {
     // SAFETY: the contract of this function; an instruction's bytes are `insn_len` long.
     unsafe {
         for index in 0..(api.tb_instructions)(tb) {
@@ -78,7 +93,7 @@ pub unsafe fn watch(api: &Api, tb: *mut Tb) {
                 (api.insn_bytes)(instruction),
                 (api.insn_len)(instruction),
             );
-            if let Some(section) = marker(bytes) {
+            if let Some(section) = marker(guest, bytes) {
                 // The number travels in the pointer, which nobody follows.
                 (api.on_insn)(
                     instruction,
@@ -118,6 +133,7 @@ mod tests {
 
     #[test]
     fn only_the_agreed_instruction_is_a_marker() {
+        let marker = |bytes: &[u8]| marker(Guest::X86_64, bytes);
         assert_eq!(marker(&[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x4c, 0x50]), Some(0));
         assert_eq!(marker(&[0x0f, 0x1f, 0x84, 0x00, 0xff, 0x00, 0x4c, 0x50]), Some(255));
         for other in [
@@ -132,6 +148,19 @@ mod tests {
         ] {
             assert_eq!(marker(other), None, "{other:x?}");
         }
+    }
+
+    #[test]
+    fn on_aarch64_it_is_a_move_to_the_register_that_forgets() {
+        let marker = |word: u32| marker(Guest::Aarch64, &word.to_le_bytes());
+        // As clang assembles `movk xzr, #0x4c01, lsl #48` and its like.
+        assert_eq!(marker(0xf2e9_803f), Some(1));
+        assert_eq!([marker(0xf2e9_801f), marker(0xf2e9_9fff)], [Some(0), Some(255)]);
+        // A section too many, one before the first, another register, another place, a plain no-op.
+        for other in [0xf2e9_a01f, 0xf2e9_7fff, 0xf2e9_8020, 0xf2c9_803f, 0xd503_201f] {
+            assert_eq!(marker(other), None, "{other:x}");
+        }
+        assert_eq!(super::marker(Guest::Aarch64, &[0x3f, 0x80, 0xe9]), None);
     }
 
     #[test]

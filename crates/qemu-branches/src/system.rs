@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub const MAX_VCPUS: usize = 256;
 const RING_MASK: u64 = STACK_ENTRIES as u64 - 1;
 
-static API: OnceLock<Api> = OnceLock::new();
+static API: OnceLock<(Api, Guest)> = OnceLock::new();
 
 /// The sections that are recorded.
 static SECTIONS: OnceLock<RangeInclusive<u8>> = OnceLock::new();
@@ -88,12 +88,9 @@ static TABLE: Table = Table([const { UnsafeCell::new(EMPTY) }; MAX_VCPUS]);
 static IN_USE: AtomicU64 = AtomicU64::new(0);
 
 /// An error says why this machine is not understood.
-pub fn check(guest: Guest, max_vcpus: c_int) -> Result<(), String> {
+pub fn check(max_vcpus: c_int) -> Result<(), String> {
     if usize::try_from(max_vcpus).is_ok_and(|count| count > MAX_VCPUS) {
         return Err(format!("{max_vcpus} virtual CPUs are more than {MAX_VCPUS}"));
-    }
-    if guest != Guest::X86_64 {
-        return Err("of machines it understands x86_64 only".into());
     }
     Ok(())
 }
@@ -105,7 +102,7 @@ pub fn install(
     max_vcpus: c_int,
     settings: Settings,
 ) -> Result<(), String> {
-    check(guest, max_vcpus)?;
+    check(max_vcpus)?;
     let _ = SECTIONS.set(settings.sections.clone().unwrap_or(0..=u8::MAX));
     COUNTING.store(settings.traces, Ordering::Release);
     let api = api::load()
@@ -113,7 +110,7 @@ pub fn install(
     let spool = settings.spool.clone();
     process::begin(Settings { machine: true, ..settings })
         .map_err(|error| format!("cannot open the spool {}: {error}", spool.display()))?;
-    let api = API.get_or_init(|| api);
+    let (api, _) = API.get_or_init(|| (api, guest));
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
     // live forever.
     unsafe {
@@ -125,10 +122,10 @@ pub fn install(
 }
 
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
-    let Some(api) = API.get() else { return };
+    let Some((api, guest)) = API.get() else { return };
     // SAFETY: `tb` is the block being translated.
     unsafe {
-        match kernel::translated(api, tb) {
+        match kernel::translated(api, *guest, tb) {
             Some(block) => {
                 let block = (&raw const *block).cast_mut().cast::<c_void>();
                 let counting = COUNTING.load(Ordering::Acquire);
@@ -137,7 +134,7 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
             }
             None => {
                 (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
-                sections::watch(api, tb);
+                sections::watch(api, *guest, tb);
             }
         }
     }

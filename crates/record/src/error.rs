@@ -49,11 +49,13 @@ pub enum Error {
     /// The machine emulator is not installed.
     #[error(
         "cannot find {name} in PATH, which emulates machines; install the Debian package \
-         qemu-system-x86"
+         {package}"
     )]
     NoMachine {
         /// Program name.
         name: String,
+        /// Where Debian has it.
+        package: &'static str,
     },
     /// A machine's run is no good.
     #[error("{}: {failure}{}", emulator.display(), console(tail))]

@@ -11,11 +11,14 @@
 //! echo "planish-text $(grep ' _text$' /proc/kallsyms | cut -d' ' -f1) $(grep ' _etext$' /proc/kallsyms | cut -d' ' -f1)"
 //! echo "planish-notes $(hexdump -v -e '1/1 "%02x"' /sys/kernel/notes)"
 //! ```
+//!
+//! A kernel for arm64 lists `_stext` alone, unless it has `KALLSYMS_ALL`: that address with
+//! `_stext` as the line's last word does too.
 
 use crate::emulate::Spool;
 use crate::features::features;
 use crate::file::Output;
-use crate::machine::{Limits, Plugin, Run, Transcript, Watcher};
+use crate::machine::{Board, Limits, Plugin, Run, Transcript, Watcher};
 use crate::seen::BuildId;
 use crate::sys::{ForwardSignals, Map};
 use crate::{Error, Summary, attr, merge};
@@ -36,6 +39,8 @@ pub use traces::{Counted, TraceCount, count};
 pub const EVENT: &str = "taken-branches:k";
 /// The name under which perf records the kernel's text.
 pub const MAP_NAME: &str = "[kernel.kallsyms]_text";
+/// The same where the kernel lists no symbol `_text`.
+const STEXT_MAP_NAME: &str = "[kernel.kallsyms]_stext";
 
 /// How to record a machine's kernel.
 #[derive(Clone, Debug)]
@@ -81,16 +86,27 @@ pub struct Recorded {
     pub transcript: Transcript,
 }
 
+/// Where a kernel's text lies while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Text {
+    /// Run-time address of the symbol at its start.
+    start: u64,
+    /// That of `_etext`.
+    end: u64,
+    /// The name of its mapping, which ends in the symbol at its start.
+    map_name: &'static str,
+}
+
 /// What the guest said on its console.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Said {
-    /// Run-time addresses of `_text` and `_etext`.
-    text: Option<(u64, u64)>,
+    /// Where its text lies.
+    text: Option<Text>,
     build_id: Option<Vec<u8>>,
 }
 
 impl Said {
-    fn text(&self) -> Result<(u64, u64), Error> {
+    fn text(&self) -> Result<Text, Error> {
         self.text.ok_or_else(|| Error::Empty {
             reason: "the guest did not print its `planish-text` line on the console; does its \
                      init, and is `-serial stdio` given?"
@@ -102,10 +118,13 @@ impl Said {
         // The firmware leaves terminal sequences before the first line.
         let after = |word: &str| line.split_once(word).map(|(_, rest)| rest.trim());
         if let Some(rest) = after("planish-text ") {
-            let mut numbers =
-                rest.split_whitespace().map(|number| u64::from_str_radix(number, 16).ok());
-            if let (Some(Some(start)), Some(Some(end))) = (numbers.next(), numbers.next()) {
-                self.text = Some((start, end)).filter(|_| start != 0 && start < end);
+            let mut words = rest.split_whitespace();
+            let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+            if let (Some(start), Some(end)) = (number(), number()) {
+                let is_stext = words.next() == Some("_stext");
+                let map_name = if is_stext { STEXT_MAP_NAME } else { MAP_NAME };
+                let text = Text { start, end, map_name };
+                self.text = Some(text).filter(|_| start != 0 && start < end);
             }
         } else if let Some(rest) = after("planish-notes ") {
             self.build_id = build_id(&bytes(rest));
@@ -135,7 +154,7 @@ fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and records
+/// Runs a machine, `argv` being a command of `qemu-system` with `-serial stdio`, and records
 /// its kernel into `output`: samples of the kernel's branch stacks, a mapping of its text, and its
 /// build ID. `watch` gets the lines of the console as they come.
 ///
@@ -162,9 +181,9 @@ pub fn record(
     let spool = Spool::create(directory(output))?;
     let settings = vec![("period", options.period.to_string().into())];
     let (said, transcript) = run(argv, options, settings, &spool, &forward, watch)?;
-    let (text, end) = said.text()?;
+    let Text { start: text, end, map_name } = said.text()?;
     let stamp = Stamp { pid: -1, tid: 0, time: 0, id: spool::EVENT_ID };
-    file.records(&records::kernel_mmap(stamp, text, end - text, MAP_NAME.as_bytes()))?;
+    file.records(&records::kernel_mmap(stamp, text, end - text, map_name.as_bytes()))?;
     file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
     let merged =
@@ -176,8 +195,9 @@ pub fn record(
     }
     let id =
         said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
-    let mut features =
-        features(Some("x86_64"), Some(options.stated.as_deref().unwrap_or(argv)), &merged, id);
+    let board = argv.first().and_then(|program| Board::of_emulator(program)).unwrap_or_default();
+    let stated = options.stated.as_deref().unwrap_or(argv);
+    let mut features = features(Some(board.processor()), Some(stated), &merged, id);
     features.clockid = None;
     let summary = Summary {
         output: output.to_owned(),
@@ -269,10 +289,13 @@ mod tests {
             "planish-notes \
              04000000040000000600000058656e00aabbccdd040000000200000003000000474e5500beef0000",
         );
-        assert_eq!(said.text, Some((0xffff_ffff_8100_0000, 0xffff_ffff_81e0_1ef2)));
+        let (start, end) = (0xffff_ffff_8100_0000, 0xffff_ffff_81e0_1ef2);
+        assert_eq!(said.text, Some(Text { start, end, map_name: "[kernel.kallsyms]_text" }));
         assert_eq!(said.build_id, Some(vec![0xbe, 0xef]));
         said.line("planish-text 0000000000000000 0000000000000000");
         assert_eq!(said.text, None, "kptr_restrict hides the addresses");
+        said.line("planish-text ffff800080010000 ffff800080380000 _stext\r");
+        assert_eq!(said.text.unwrap().map_name, "[kernel.kallsyms]_stext");
         assert_eq!(build_id(&[255; 40]), None);
         assert_eq!(build_id(&[]), None);
     }

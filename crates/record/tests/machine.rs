@@ -7,7 +7,7 @@ mod support;
 use perfdata::{Input, OrderOptions, Record};
 use record::Error;
 use record::kernel::{KernelOptions, Recorded, record};
-use record::machine::{Execution, Failure, Guest, Statement, Timing};
+use record::machine::{Board, Execution, Failure, Guest, Statement, Timing};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -196,7 +196,7 @@ fn a_machine_that_cannot_start_is_named_with_the_reason() {
     let argv = ["qemu-system-nonesuch".into()];
     let error = record(&argv, &output, &options(10), &mut |_, _| {}).unwrap_err();
     assert!(
-        matches!(&error, Error::NoMachine { name } if name == "qemu-system-nonesuch"),
+        matches!(&error, Error::NoMachine { name, .. } if name == "qemu-system-nonesuch"),
         "{error}"
     );
     assert!(error.to_string().contains("qemu-system-x86"), "{error}");
@@ -204,6 +204,7 @@ fn a_machine_that_cannot_start_is_named_with_the_reason() {
         return;
     }
     let guest = Guest {
+        board: Board::Pc,
         kernel: dir.path().join("missing"),
         initrd: None,
         memory_mib: 64,
@@ -229,6 +230,7 @@ fn a_real_kernel_gives_the_same_recording_twice() {
         return;
     };
     let guest = Guest {
+        board: Board::Pc,
         kernel,
         initrd: Some(initrd),
         memory_mib: 512,
@@ -257,6 +259,7 @@ fn a_real_kernel_is_recorded_on_two_cpus() {
     };
     let append = "PLANISH_SECTIONS=train PLANISH_ROUNDS=10".to_owned();
     let guest = Guest {
+        board: Board::Pc,
         kernel,
         initrd: Some(initrd),
         memory_mib: 512,

@@ -8,11 +8,11 @@ mod support;
 use perfdata::{Input, OrderOptions, Record, RuntimeAddr};
 use record::Error;
 use record::kernel::{Counted, KernelOptions, TraceCount, count, record};
-use record::machine::{Execution, Failure, Guest};
+use record::machine::{Board, Execution, Failure, Guest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use support::{machine, skipped};
+use support::{machine, machine_for_arm64, skipped};
 
 /// Where the kernel of `programs/machine.S` has its system calls.
 const ENTRY: u64 = 0xffff_ffff_8020_2000;
@@ -73,6 +73,32 @@ fn every_branch_of_a_section_is_counted_as_often_as_it_is_taken() {
     assert_eq!(held.traces.iter().map(|trace| trace.count).sum::<u64>(), 50);
     assert!(expected.iter().all(|trace| held.traces.contains(trace)), "{:x?}", held.traces);
     assert_eq!(left(dir.path()), 1, "only the kernel stays");
+}
+
+#[test]
+fn every_branch_of_an_arm64_kernel_is_counted_as_often_as_it_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(guest) = machine_for_arm64(dir.path()) else { return };
+    let found = counted(&guest, dir.path(), &KernelOptions { sections: Some(1..=99), ..options() });
+    let entry = 0xffff_ff80_4020_2400;
+    let work = 0xffff_ff80_4020_3000;
+    // As twice_work(): the call, nothing() and its return, and the jump back.
+    let expected = vec![
+        trace(entry, work, Some(work), 2),
+        trace(work, work + 16, Some(work + 16), 200),
+        trace(work + 8, work, Some(work), 198),
+        trace(work + 16, work + 4, Some(work + 8), 198),
+        trace(work + 16, work + 4, None, 2),
+    ];
+    assert_eq!((found.traces, found.taken_branches), (expected, 600));
+    assert_eq!(found.map_name, "[kernel.kallsyms]_stext");
+    assert_eq!((found.build_id, found.transcript.sections.len()), (Some(vec![1, 2, 3, 4]), 2));
+    let output = dir.path().join("perf.data");
+    let options = KernelOptions { sections: Some(1..=99), period: 50, ..options() };
+    let recorded = record(&guest.argv(), &output, &options, &mut |_, _| {}).unwrap();
+    assert_eq!(recorded.summary.taken_branches, Some(600));
+    let input = Input::open(&output).unwrap();
+    assert_eq!(input.features().arch.as_deref(), Some("aarch64"));
 }
 
 #[test]
@@ -188,6 +214,7 @@ fn a_real_kernels_counts_are_those_of_a_recording_of_each_single_branch() {
     };
     let append = "PLANISH_SECTIONS=fork_wait,tcp_rr,signal PLANISH_ROUNDS=1".to_owned();
     let guest = Guest {
+        board: Board::Pc,
         kernel,
         initrd: Some(initrd),
         memory_mib: 512,

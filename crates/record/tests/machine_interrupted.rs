@@ -6,7 +6,7 @@ mod support;
 
 use record::Error;
 use record::kernel::{KernelOptions, record};
-use record::machine::{Execution, Failure, Guest};
+use record::machine::{Board, Execution, Failure, Guest};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +35,7 @@ fn a_signal_ends_the_machine_and_leaves_no_file() {
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link, "-DHANGS"];
     let Some(kernel) = compile(dir.path(), "machine.S", &flags) else { return };
     let guest = Guest {
+        board: Board::Pc,
         kernel: kernel.clone(),
         initrd: None,
         memory_mib: 64,

@@ -6,12 +6,13 @@ mod plan;
 pub use plan::{Wanted, image};
 
 use crate::plan::STATE_DIRECTORY;
+use crate::request::kernels::arch_word;
 use crate::state::State;
 use crate::{Plan, quoted};
-use kernel::Error;
 use kernel::cost::{Counts, Outcome, sizes};
 use kernel::requirements::{Purpose, fragment};
 use kernel::workload::small_config;
+use kernel::{Architecture, Error};
 use plan::{CONFIG, TREE_STATE, counts, vmlinux};
 use sha2::{Digest, Sha256};
 use std::fs::DirEntry;
@@ -19,10 +20,10 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// The configuration to begin with: the user's own text or a small one, with what profiles need.
-pub fn configuration(own: Option<String>) -> String {
+pub fn configuration(own: Option<String>, architecture: Architecture) -> String {
     match own {
-        Some(text) => text + "\n" + &fragment(Purpose::Both),
-        None => small_config(Purpose::Both),
+        Some(text) => text + "\n" + &fragment(Purpose::Both, architecture),
+        None => small_config(Purpose::Both, architecture),
     }
 }
 
@@ -46,12 +47,19 @@ pub fn directory(given: &Path, tree: &Path) -> Result<PathBuf, Error> {
 
 /// The commands that a plan would run in `output`, for a tree and, where there is one, a
 /// configuration of the user's.
-pub fn described(plan: &Plan, tree: &Path, config: Option<&Path>, output: &Path) -> String {
+pub fn described(
+    plan: &Plan,
+    tree: &Path,
+    architecture: Architecture,
+    config: Option<&Path>,
+    output: &Path,
+) -> String {
     let quoted = |path: &Path| quoted(&path.to_string_lossy());
     let (tree, output) = (quoted(tree), quoted(output));
+    let arch: String = arch_word(architecture).map(|word| format!(" {word}")).unwrap_or_default();
     let start = match config {
-        Some(path) => format!("{{ cat {}; planish kernel config {tree}; }}", quoted(path)),
-        None => format!("planish kernel config {tree} --small"),
+        Some(path) => format!("{{ cat {}; planish kernel config {tree}{arch}; }}", quoted(path)),
+        None => format!("planish kernel config {tree} --small{arch}"),
     };
     format!(
         "planish kernel prepare {tree}\nmkdir -p {output}/{STATE_DIRECTORY}; cd {output}\n{start} > \

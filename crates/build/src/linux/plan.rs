@@ -6,10 +6,10 @@ use crate::plan::STATE_DIRECTORY;
 use crate::request::kernels::{Build, Configure, KernelRequest, Knowledge, LayoutFiles, Record};
 use crate::request::{Layout, LayoutKind, Profile, Request};
 use crate::{Plan, Step};
-use kernel::Error;
 use kernel::cost::ALIGNED;
 use kernel::machine::BootMachine;
 use kernel::make::Make;
+use kernel::{Architecture, Error};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 pub struct Wanted<'a> {
     /// The absolute top directory of the sources.
     pub tree: &'a Path,
+    /// The processor that the kernel is for.
+    pub architecture: Architecture,
     /// Whether `kernel.config` holds the few options of a small kernel, all others being off.
     pub small: bool,
     /// How make is called.
@@ -70,7 +72,8 @@ impl Wanted<'_> {
         let mut steps = vec![self.configure(BUILD, "configure", &[])?, self.check()];
         let initrd = self.initrd.map_or_else(|| in_state("initrd.cpio"), Path::to_owned);
         if self.initrd.is_none() {
-            let request = KernelRequest::Workload { initrd: Output::from(&initrd) };
+            let (initrd, architecture) = (Output::from(&initrd), self.architecture);
+            let request = KernelRequest::Workload { initrd, architecture };
             steps.push(Step::new("workload", Request::Kernel(request)));
         }
         steps.push(self.build("build", "base", BUILD, None));
@@ -111,7 +114,7 @@ impl Wanted<'_> {
 
     /// Makes the `.config` of a build; `more` are lines that only this build has.
     fn configure(&self, directory: &str, name: &str, more: &[String]) -> Result<Step, Error> {
-        let mut make = self.make.words(self.tree, Path::new("/"))?;
+        let mut make = self.make.words(self.tree, Path::new("/"), self.architecture)?;
         make.retain(|word| !word.starts_with("O=") && !word.starts_with("-j"));
         let request = Configure {
             make,
@@ -142,9 +145,10 @@ impl Wanted<'_> {
             tree: self.tree.to_owned(),
             directory: directory.into(),
             make: self.make.clone(),
+            architecture: self.architecture,
             knowledge,
             vmlinux: Output::from(&vmlinux(kernel)),
-            image: Output::from(&image(kernel)),
+            image: Output::from(&image(kernel, self.architecture)),
         };
         Step::new(name, Request::Kernel(KernelRequest::Build(request)))
             .besides([config_file(directory), TREE_STATE.into()])
@@ -152,7 +156,7 @@ impl Wanted<'_> {
 
     fn record(&self, name: &str, kernel: &str, initrd: &Path) -> Step {
         let request = Record {
-            image: Input::from(&image(kernel)),
+            image: Input::from(&image(kernel, self.architecture)),
             initrd: Input::from(initrd),
             machine: self.machine.clone(),
             period: self.period,
@@ -191,7 +195,9 @@ impl Wanted<'_> {
     fn measure(&self, initrd: &Path) -> Step {
         let kernels = self.measured().into_iter();
         let request = KernelRequest::Measure {
-            kernels: kernels.map(|name| (name.to_owned(), Input::from(&image(name)))).collect(),
+            kernels: kernels
+                .map(|name| (name.to_owned(), Input::from(&image(name, self.architecture))))
+                .collect(),
             initrd: Input::from(initrd),
             machine: self.machine.clone(),
             counts: Output::from(&counts()),
@@ -201,8 +207,8 @@ impl Wanted<'_> {
 }
 
 /// The kernel that boots.
-pub fn image(kernel: &str) -> PathBuf {
-    in_state(&format!("{kernel}.bzImage"))
+pub fn image(kernel: &str, architecture: Architecture) -> PathBuf {
+    in_state(&format!("{kernel}.{}", architecture.image_target()))
 }
 
 /// The kernel with symbols.
@@ -241,9 +247,19 @@ mod tests {
     use super::*;
 
     fn plan(rounds: u8, lays_out: bool, align: Option<u32>) -> Plan {
+        plan_for(Architecture::X86_64, rounds, lays_out, align)
+    }
+
+    fn plan_for(
+        architecture: Architecture,
+        rounds: u8,
+        lays_out: bool,
+        align: Option<u32>,
+    ) -> Plan {
         let make = Make { llvm: Some("-22".to_owned()), cc: None, jobs: None };
         let wanted = Wanted {
             tree: Path::new("/src/linux"),
+            architecture,
             small: true,
             make: &make,
             rounds,
@@ -273,6 +289,19 @@ mod tests {
             names(&plan(1, false, None)),
             "configure check-config workload build record-1 profile-1 autofdo measure"
         );
+    }
+
+    #[test]
+    fn a_kernel_for_another_processor_is_configured_built_and_booted_as_one() {
+        let lines = plan_for(Architecture::Arm64, 1, false, None);
+        let lines: Vec<String> = lines.steps.iter().map(|step| step.command_line()).collect();
+        let all = lines.join("\n");
+        for part in ["ARCH=arm64", "workload -o .planish/initrd.cpio --arch=arm64", "base.Image"] {
+            assert!(all.contains(part), "no {part} in {all}");
+        }
+        assert!(!all.contains("bzImage") && !all.contains("x86"), "{all}");
+        let usual = plan(1, false, None);
+        assert!(usual.steps.iter().all(|step| !step.command_line().contains("--arch")));
     }
 
     #[test]

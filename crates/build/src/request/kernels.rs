@@ -3,6 +3,7 @@
 
 use crate::call::{Call, Input, Output, Word};
 use crate::words::quoted;
+use kernel::Architecture;
 use kernel::machine::{BootMachine, MEMORY_MIB, TIMEOUT_S};
 use kernel::make::Make;
 use std::num::NonZeroU64;
@@ -24,6 +25,8 @@ pub enum KernelRequest {
     Workload {
         /// The initrd.
         initrd: Output,
+        /// The processor that its program is for.
+        architecture: Architecture,
     },
     /// Build a kernel.
     Build(Build),
@@ -49,8 +52,9 @@ impl KernelRequest {
             KernelRequest::Check { tree, config } => {
                 Call::planish(["kernel", "config", "check"]).with(tree.as_path()).with(config)
             }
-            KernelRequest::Workload { initrd } => {
-                Call::planish(["kernel", "workload", "-o"]).with(initrd)
+            KernelRequest::Workload { initrd, architecture } => {
+                let call = Call::planish(["kernel", "workload", "-o"]).with(initrd);
+                call.with_all(arch_word(*architecture))
             }
             KernelRequest::Build(request) => request.call(),
             KernelRequest::Record(request) => request.call(),
@@ -119,6 +123,8 @@ pub struct Build {
     pub directory: PathBuf,
     /// How make is called.
     pub make: Make,
+    /// The processor that the `.config` is for.
+    pub architecture: Architecture,
     /// What the build knows of runs; absent for nothing.
     pub knowledge: Option<Knowledge>,
     /// The kernel with symbols.
@@ -167,7 +173,7 @@ impl Build {
         call = call.with_all(llvm.iter().map(|llvm| format!("--llvm={llvm}")));
         call = call.with_all(cc.iter().map(|cc| format!("--cc={cc}")));
         call = call.with_all(jobs.map(|jobs| format!("--jobs={jobs}")));
-        let made = [("vmlinux", &self.vmlinux), ("arch/x86/boot/bzImage", &self.image)];
+        let made = [("vmlinux", &self.vmlinux), (self.architecture.image(), &self.image)];
         call.collect =
             made.map(|(name, output)| (self.directory.join(name), output.clone())).to_vec();
         call
@@ -210,6 +216,11 @@ impl Record {
                 cpus => format!("--cpus={cpus}"),
             })
     }
+}
+
+/// The option of `planish kernel` that names a processor which is not the usual one.
+pub fn arch_word(architecture: Architecture) -> Option<String> {
+    (architecture != Architecture::default()).then(|| format!("--arch={}", architecture.name()))
 }
 
 /// The options of `planish kernel` that ask for a machine.

@@ -9,7 +9,7 @@ use super::caches::Caches;
 use super::variant::KernelVariant;
 use crate::Error;
 use crate::cost::{Counts, Figure, Kernel, Section};
-use crate::machine::{BootMachine, Initrd};
+use crate::machine::{BootMachine, Initrd, boot_image};
 use compare::result::Measurement;
 use compare::{
     Analysis, AnalysisOptions, Benchmark, Design, Layouts, Metric, Recorded, Run, Settings,
@@ -66,7 +66,8 @@ impl Booting<'_> {
     /// # Errors
     /// Where the machine fails.
     pub fn count(&self, name: &str, image: &Path) -> Result<Option<Counts>, Error> {
-        let guest = self.machine.guest(image, &self.initrd.path, "all", Execution::Deterministic);
+        let boots = boot_image(image)?;
+        let guest = self.machine.guest(&boots, &self.initrd.path, "all", Execution::Deterministic);
         let mut hash = Sha256::new();
         for part in [
             kept::digest(image)?,
@@ -94,7 +95,7 @@ impl Booting<'_> {
             ..Counts::default()
         };
         let booted =
-            counts.boot(name.to_owned(), image, self.machine, self.initrd, &mut |_, _| ())?;
+            counts.boot(name.to_owned(), &boots, self.machine, self.initrd, &mut |_, _| ())?;
         if !booted {
             return Ok(None);
         }

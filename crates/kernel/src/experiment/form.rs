@@ -2,14 +2,15 @@
 
 use super::native;
 use super::variant::KernelVariant;
-use crate::{Error, machine, requirements, workload};
+use crate::architecture::Architecture;
+use crate::{Error, requirements, workload};
 use std::path::{Path, PathBuf};
 
 /// As what kernels are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Boot images for an emulated x86-64 machine, whose events are counted.
-    Image,
+    /// Boot images for an emulated machine of this processor, whose events are counted.
+    Image(Architecture),
     /// Processes of the host (the architecture `um`) with the workload inside, whose CPU time is measured.
     Process,
 }
@@ -18,7 +19,7 @@ impl Form {
     /// Where builds of this form lie in the directory of the experiment.
     pub(super) fn directory(self, directory: &Path) -> PathBuf {
         match self {
-            Form::Image => directory.to_owned(),
+            Form::Image(_) => directory.to_owned(),
             Form::Process => directory.join("native"),
         }
     }
@@ -26,7 +27,7 @@ impl Form {
     /// The tree that is built: the user's, or one beside it, which links to it.
     pub(super) fn tree(self, tree: PathBuf, directory: &Path) -> Result<PathBuf, Error> {
         match self {
-            Form::Image => Ok(tree),
+            Form::Image(_) => Ok(tree),
             Form::Process => native::tree::of(&tree, &directory.join(".tree")),
         }
     }
@@ -34,7 +35,9 @@ impl Form {
     /// The configuration of all variants where the user gives none.
     pub(super) fn configuration(self) -> String {
         match self {
-            Form::Image => workload::small_config(requirements::Purpose::Autofdo),
+            Form::Image(architecture) => {
+                workload::small_config(requirements::Purpose::Autofdo, architecture)
+            }
             Form::Process => native::CONFIG.to_owned(),
         }
     }
@@ -42,7 +45,7 @@ impl Form {
     /// Where the linker lies that make calls.
     pub(super) fn linker(self, directory: &Path) -> PathBuf {
         match self {
-            Form::Image => directory.join("ld"),
+            Form::Image(_) => directory.join("ld"),
             // Compilers look for this name.
             Form::Process => directory.join(".linker/ld.lld"),
         }
@@ -51,7 +54,7 @@ impl Form {
     /// The architecture, as make names it.
     pub(super) fn architecture(self) -> &'static str {
         match self {
-            Form::Image => "x86_64",
+            Form::Image(architecture) => architecture.make_word(),
             Form::Process => "um",
         }
     }
@@ -60,7 +63,7 @@ impl Form {
     pub(super) fn link_words(self, directory: &Path) -> String {
         let linker = self.linker(directory);
         match self {
-            Form::Image => format!("LD={}", linker.display()),
+            Form::Image(_) => format!("LD={}", linker.display()),
             Form::Process => native::link_words(linker.parent().unwrap_or(directory)),
         }
     }
@@ -68,7 +71,7 @@ impl Form {
     /// What the compiler is told of all variants, where functions have sections of their own or not.
     pub(super) fn flags(self, by_function: bool) -> Option<&'static str> {
         match self {
-            Form::Image => by_function.then_some("-ffunction-sections"),
+            Form::Image(_) => by_function.then_some("-ffunction-sections"),
             Form::Process => Some(native::FLAGS),
         }
     }
@@ -81,7 +84,7 @@ impl Form {
     /// What make makes.
     pub(super) fn targets(self) -> &'static [&'static str] {
         match self {
-            Form::Image => &["bzImage", "vmlinux"],
+            Form::Image(architecture) => architecture.targets(),
             Form::Process => &["vmlinux"],
         }
     }
@@ -89,7 +92,7 @@ impl Form {
     /// What boots, in a build.
     pub(super) fn made(self, build: &Path) -> Result<PathBuf, Error> {
         match self {
-            Form::Image => machine::boot_image(build),
+            Form::Image(architecture) => Ok(build.join(architecture.image())),
             Form::Process => Ok(build.join("vmlinux")),
         }
     }
@@ -97,7 +100,7 @@ impl Form {
     /// How a kept kernel is called, after the number of its order.
     pub(super) fn ending(self) -> &'static str {
         match self {
-            Form::Image => "bzImage",
+            Form::Image(architecture) => architecture.image_target(),
             Form::Process => native::ENDING,
         }
     }

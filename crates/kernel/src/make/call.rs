@@ -2,6 +2,7 @@
 
 use super::word;
 use crate::Error;
+use crate::architecture::Architecture;
 use programs::Surroundings;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -104,8 +105,13 @@ impl Make {
     ///
     /// # Errors
     /// As [`Make::release`], and where make cannot take the name of a directory.
-    pub fn words(&self, tree: &Path, build: &Path) -> Result<Vec<String>, Error> {
-        self.words_for(tree, build, "x86_64")
+    pub fn words(
+        &self,
+        tree: &Path,
+        build: &Path,
+        architecture: Architecture,
+    ) -> Result<Vec<String>, Error> {
+        self.words_for(tree, build, architecture.make_word())
     }
 
     /// The same for an architecture, as make names it.

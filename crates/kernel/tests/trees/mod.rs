@@ -63,6 +63,14 @@ pub fn files(minor: u32) -> Vec<(&'static str, String)> {
             "arch/x86/kernel/vmlinux.lds.S",
             "SECTIONS\n{\n\t.text : {\n\t\tTEXT_TEXT\n\t\tSCHED_TEXT\n\t}\n\tDWARF_DEBUG\n\tELF_DETAILS\n\n\tDISCARDS\n}\n".to_owned(),
         ),
+        (
+            "arch/arm64/Kconfig",
+            "config ARM64\n\tselect ARCH_SUPPORTS_LTO_CLANG if CPU_LITTLE_ENDIAN\n\tselect ARCH_SUPPORTS_LTO_CLANG_THIN\n".to_owned(),
+        ),
+        (
+            "arch/arm64/kernel/vmlinux.lds.S",
+            "SECTIONS\n{\n\t.text : ALIGN(SEGMENT_ALIGN) {\n\t\t\tENTRY_TEXT\n\t\t\tTEXT_TEXT\n\t\t\tSCHED_TEXT\n\t}\n\tDWARF_DEBUG\n\tELF_DETAILS\n\n\tHEAD_SYMBOLS\n}\n".to_owned(),
+        ),
         ("arch/x86/lib/retpoline.S", "\t.section .text..__x86.return_thunk\n".to_owned()),
         (
             "drivers/firmware/efi/libstub/Makefile",

@@ -3,7 +3,7 @@
 
 use super::stub::Stub;
 use kernel::workload;
-use record::machine::{Execution, Guest};
+use record::machine::{Board, Execution, Guest};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,11 @@ impl Machine {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("gdb");
         let guest = Guest {
+            board: Board::Pc,
             kernel: image.to_owned(),
-            initrd: Some(workload::build(None, directory.path()).unwrap()),
+            initrd: Some(
+                workload::build(kernel::Architecture::X86_64, None, directory.path()).unwrap(),
+            ),
             memory_mib: 512,
             cpus,
             append: settings.to_owned(),

@@ -29,6 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 struct Global {
     api: Api,
+    guest: Guest,
     settings: Metrics,
 }
 
@@ -99,9 +100,9 @@ pub fn install(
     max_vcpus: c_int,
     settings: Metrics,
 ) -> Result<(), String> {
-    system::check(guest, max_vcpus)?;
+    system::check(max_vcpus)?;
     let api = begin(&settings)?;
-    let global = GLOBAL.get_or_init(|| Global { api, settings });
+    let global = GLOBAL.get_or_init(|| Global { api, guest, settings });
     // SAFETY: version 1 of the interface: registrations with the plugin's own id and functions that
     // live forever.
     unsafe {
@@ -129,11 +130,11 @@ fn start(cpu: &mut Cpu, geometry: &Geometry) {
 }
 
 extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
-    let Some(Global { api, settings }) = GLOBAL.get() else { return };
+    let Some(Global { api, guest, settings }) = GLOBAL.get() else { return };
     // SAFETY: `tb` is the block being translated; the callback gets the pointer to a description
     // that lives forever.
     unsafe {
-        match kernel::translated(api, tb) {
+        match kernel::translated(api, *guest, tb) {
             Some(block) => {
                 let block = (&raw const *block).cast_mut().cast::<c_void>();
                 (api.on_block)(tb, before_kernel_block, NO_REGISTERS, block);
@@ -143,7 +144,7 @@ extern "C" fn translated(_id: PluginId, tb: *mut Tb) {
             }
             None => {
                 (api.on_block)(tb, before_program_block, NO_REGISTERS, std::ptr::null_mut());
-                sections::watch(api, tb);
+                sections::watch(api, *guest, tb);
             }
         }
     }

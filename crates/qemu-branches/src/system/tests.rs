@@ -37,6 +37,35 @@ fn an_interrupt_entry_is_learnt_and_then_never_taken_for_a_branch() {
 }
 
 #[test]
+fn arm64_returns_from_interrupts_by_an_instruction_that_looks_like_a_branch() {
+    let made = |start: u64, last: u64, word: u32| {
+        let (guest, bytes) = (Guest::Aarch64, word.to_le_bytes());
+        let (start, last) = (KERNEL_BEGINS + start, KERNEL_BEGINS + last);
+        kernel::intern(kernel::kernel_block(
+            guest,
+            Block::new(guest, start, last, &bytes, 1),
+            &bytes,
+        ))
+    };
+    let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
+    // b .+0x10; ret; eret.
+    let (jump, returns) = (made(0x5010, 0x5010, 0x1400_0004), made(0x5020, 0x5024, 0xd65f_03c0));
+    let (entry, leaves) = (made(0x5080, 0x5080, 0x1400_0002), made(0x5088, 0x508c, 0xd69f_03e0));
+    assert_eq!((leaves.branches, returns.branches), (0, 1));
+    // The first block is where the kernel turned up; b .-0x54 ends it.
+    for block in [made(0x5060, 0x5064, 0x17ff_ffeb), jump, returns, jump] {
+        cpu.enter::<false>(block);
+    }
+    assert_eq!(stack(&cpu), [[0x5024, 0x5010], [0x5010, 0x5020], [0x5064, 0x5010]]);
+    for block in [entry, leaves, returns] {
+        cpu.enter::<false>(block);
+    }
+    assert_eq!(stack(&cpu), [[0u64; 2]; 0], "neither the entry nor the return is a branch");
+    cpu.enter::<false>(jump);
+    assert_eq!(stack(&cpu), [[0x5024, 0x5010]]);
+}
+
+#[test]
 fn a_function_that_calls_itself_returns_to_its_return() {
     let mut cpu = Cpu { due: u64::MAX, ..EMPTY };
     let returns = block(0x3000, 0x3001, &[0xc3]);

@@ -61,7 +61,7 @@ pub struct Measured {
     pub emulator: String,
 }
 
-/// Runs a machine, `argv` being a `qemu-system-x86_64` command with `-serial stdio`, and counts
+/// Runs a machine, `argv` being a command of `qemu-system` with `-serial stdio`, and counts
 /// what its kernel does in each section of the run. `watch` gets the lines of the console as they
 /// come. It takes about 1.2 times as long as the machine without counting.
 ///

@@ -40,6 +40,8 @@ pub struct Counted {
     pub taken_branches: u64,
     /// Run-time addresses of the kernel's text: first, and one past the last.
     pub text: (RuntimeAddr, RuntimeAddr),
+    /// The name of its mapping, as recordings have it, which ends in the symbol at its start.
+    pub map_name: &'static str,
     /// The kernel's build ID, where its notes hold one.
     pub build_id: Option<Vec<u8>>,
     /// What the guest said.
@@ -66,7 +68,7 @@ pub fn count(
     let spool = Spool::create(directory(output))?;
     let settings = vec![("traces", "on".into())];
     let (said, transcript) = run(argv, options, settings, &spool, &forward, watch)?;
-    let (text, end) = said.text()?;
+    let text = said.text()?;
     let taken = spool.header.taken_branches.load(Ordering::Acquire);
     if spool.header.lost_samples.load(Ordering::Acquire) > 0 {
         let reason = format!(
@@ -100,7 +102,8 @@ pub fn count(
     Ok(Counted {
         traces,
         taken_branches: taken,
-        text: (RuntimeAddr(text), RuntimeAddr(end)),
+        text: (RuntimeAddr(text.start), RuntimeAddr(text.end)),
+        map_name: text.map_name,
         build_id: said.build_id,
         transcript,
         elapsed: start.elapsed(),

@@ -1,5 +1,6 @@
 //! The qemu command of a machine that boots a kernel of its own.
 
+use super::board::Board;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -20,10 +21,12 @@ pub enum Execution {
     },
 }
 
-/// An x86-64 machine with a serial console on qemu's standard output, no disk and no network.
+/// A machine with a serial console on qemu's standard output, no disk and no network.
 #[derive(Clone, Debug)]
 pub struct Guest {
-    /// The kernel's boot image (`arch/x86/boot/bzImage`).
+    /// Which machine.
+    pub board: Board,
+    /// The kernel's boot image (`arch/x86/boot/bzImage`, `arch/arm64/boot/Image`).
     pub kernel: PathBuf,
     /// The archive that becomes the root file system.
     pub initrd: Option<PathBuf>,
@@ -44,32 +47,29 @@ impl Guest {
         Guest { initrd: Some(name.into()), ..self.clone() }.argv()
     }
 
-    /// The command, `qemu-system-x86_64` first. The kernel ends the machine when it panics, and
-    /// trusts its clock.
+    /// The command, qemu's program first. The kernel ends the machine when it panics, and trusts
+    /// its clock.
     pub fn argv(&self) -> Vec<OsString> {
         let memory = self.memory_mib.to_string();
         let (accelerator, cpu) = match &self.execution {
             Execution::Kvm { cpu } => ("kvm", cpu.as_str()),
-            Execution::Emulated | Execution::Deterministic => ("tcg", "max"),
+            Execution::Emulated | Execution::Deterministic => ("tcg", self.board.emulated_cpu()),
         };
-        let mut argv: Vec<OsString> =
-            ["qemu-system-x86_64", "-accel", accelerator, "-cpu", cpu, "-m", &memory]
-                .map(OsString::from)
-                .into();
+        let mut argv = vec![OsString::from(self.board.emulator())];
+        argv.extend(self.board.words().iter().map(OsString::from));
+        argv.extend(["-accel", accelerator, "-cpu", cpu, "-m", &memory].map(OsString::from));
         argv.extend(
             ["-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio"].map(OsString::from),
         );
         argv.extend(["-monitor", "none", "-smp", &self.cpus.to_string()].map(OsString::from));
-        let mut append = "console=ttyS0 quiet panic=-1 tsc=reliable".to_owned();
+        let mut append = self.board.kernel_words().to_owned();
         if self.execution == Execution::Deterministic {
             let fixed =
                 ["-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2024-01-01,clock=vm"];
             argv.extend(fixed.map(OsString::from));
             append.push_str(" nokaslr");
         } else {
-            // Where the host is busy, the kernel sees too few ticks in a check of its timer and
-            // panics.
-            append.push_str(" no_timer_check");
+            append.push_str(self.board.host_clock_words());
         }
         argv.extend(["-kernel".into(), self.kernel.clone().into_os_string()]);
         if let Some(initrd) = &self.initrd {
@@ -91,6 +91,7 @@ mod tests {
     #[test]
     fn a_deterministic_machine_has_a_fixed_clock_and_seed_and_no_random_addresses() {
         let mut guest = Guest {
+            board: Board::Pc,
             kernel: "bzImage".into(),
             initrd: Some("init.cpio".into()),
             memory_mib: 512,
@@ -127,11 +128,19 @@ mod tests {
         );
         assert!(!text.contains("icount") && text.contains(" -accel tcg -cpu max -m "), "{text}");
         assert!(text.contains(" -smp 4 "), "{text}");
+        guest.board = Board::ArmVirt;
+        let text = shown(&guest);
+        let cpu = "qemu-system-aarch64 -M virt -accel tcg -cpu max,pauth-impdef=on -m 512 ";
+        assert!(text.starts_with(cpu), "{text}");
+        assert!(text.ends_with("-append console=ttyAMA0 quiet panic=-1"), "{text}");
+        guest.execution = Execution::Deterministic;
+        assert!(shown(&guest).ends_with(" panic=-1 nokaslr"));
     }
 
     #[test]
     fn a_machine_on_the_hosts_cpu_counts_no_instructions() {
         let guest = Guest {
+            board: Board::Pc,
             kernel: "bzImage".into(),
             initrd: None,
             memory_mib: 512,

@@ -6,11 +6,13 @@
 //! are bounded, whatever the guest prints.
 
 mod arguments;
+mod board;
 mod console;
 mod failure;
 mod run;
 
 pub use arguments::{Execution, Guest};
+pub use board::Board;
 pub use console::{Index, Section, Statement, Timing};
 pub use failure::Failure;
 pub use run::{Limits, Plugin, Run, Transcript, Watcher};

@@ -1,7 +1,7 @@
 //! One run of a machine: started, with the plugin or without, watched, and ended in time.
 
-use super::Failure;
 use super::console::{self, Section, Statement, Tail, Timing};
+use super::{Board, Failure};
 use crate::child::Workload;
 use crate::emulate::escaped;
 use crate::sys::{self, ForwardSignals};
@@ -41,7 +41,7 @@ pub struct Limits {
 /// A machine to run.
 #[derive(Clone, Debug)]
 pub struct Run<'r> {
-    /// `qemu-system-x86_64` and its arguments, among them `-serial stdio`.
+    /// `qemu-system` of a machine and its arguments, among them `-serial stdio`.
     pub argv: &'r [OsString],
     /// The plugin, if one watches the machine.
     pub plugin: Option<Plugin<'r>>,
@@ -157,7 +157,8 @@ impl Run<'_> {
         let name = self.argv.first().ok_or(Error::NoCommand)?;
         elf::find(name, None).map_err(|error| match error {
             Error::NoProgram { program } if program.starts_with("qemu-system-") => {
-                Error::NoMachine { name: program }
+                let board = Board::of_emulator(program.as_ref()).unwrap_or_default();
+                Error::NoMachine { name: program, package: board.package() }
             }
             other => other,
         })

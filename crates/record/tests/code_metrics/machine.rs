@@ -4,7 +4,7 @@
 use super::support::{compile_file, has, skipped};
 use record::code_metrics::machine::{MachineMetricsOptions, Measured, SectionMetrics, measure};
 use record::code_metrics::{Counters, DataGeometry, Error, Geometry};
-use record::machine::{Execution, Failure, Guest};
+use record::machine::{Board, Execution, Failure, Guest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile_file(dir, &source, &[&flags, defines].concat())?;
     Some(Guest {
+        board: Board::Pc,
         kernel,
         initrd: None,
         memory_mib: 64,
@@ -157,6 +158,7 @@ fn a_real_kernel_gives_the_same_numbers_twice() {
         return;
     };
     let guest = Guest {
+        board: Board::Pc,
         kernel,
         initrd: Some(initrd),
         memory_mib: 512,

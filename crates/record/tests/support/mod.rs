@@ -6,7 +6,7 @@
 use image::code::{Instruction, instructions};
 use image::{FileOffset, Image, ImageAddr};
 use perfdata::{Input, OrderOptions, Record};
-use record::machine::{Execution, Guest};
+use record::machine::{Board, Execution, Guest};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -38,6 +38,26 @@ pub fn machine(dir: &Path, defines: &[&str]) -> Option<Guest> {
     let flags = ["-m32", "-nostdlib", "-static", "-fuse-ld=lld", link];
     let kernel = compile(dir, "machine.S", &[&flags, defines].concat())?;
     Some(Guest {
+        board: Board::Pc,
+        kernel,
+        initrd: None,
+        memory_mib: 64,
+        cpus: 1,
+        append: String::new(),
+        execution: Execution::Deterministic,
+    })
+}
+
+/// The same for arm64, of `programs/machine_aarch64.S`.
+pub fn machine_for_arm64(dir: &Path) -> Option<Guest> {
+    if !has("qemu-system-aarch64") {
+        return None;
+    }
+    let link = "-Wl,--image-base=0x40200000,-Ttext=0x40201000,--build-id=none";
+    let flags = ["--target=aarch64-linux-gnu", "-nostdlib", "-static", "-fuse-ld=lld", link];
+    let kernel = compile(dir, "machine_aarch64.S", &flags)?;
+    Some(Guest {
+        board: Board::ArmVirt,
         kernel,
         initrd: None,
         memory_mib: 64,

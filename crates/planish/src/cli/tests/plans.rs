@@ -101,6 +101,7 @@ fn every_step_of_kernel_optimize_is_a_command_that_planish_takes() {
         let machine = BootMachine { memory_mib: 700, append, timeout_s: 99 };
         let wanted = Wanted {
             tree: Path::new("/src/linux"),
+            architecture: kernel::Architecture::default(),
             small: true,
             make: &make,
             rounds: 2,

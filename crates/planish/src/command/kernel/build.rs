@@ -64,8 +64,8 @@ pub struct Args {
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Targets and further variables of make [default: bzImage vmlinux, and modules where the
-    /// configuration has some]
+    /// Targets and further variables of make [default: the boot image (bzImage, or Image for arm64),
+    /// vmlinux, and modules where the configuration has some]
     #[arg(last = true, value_name = "MAKE")]
     targets: Vec<String>,
 }

@@ -1,5 +1,6 @@
 //! `planish kernel config`: what a configuration needs, and whether one has it.
 
+use super::arch::Arch;
 use crate::cli::{Choice, FINE, Format, Global, NEGATIVE};
 use crate::output;
 use anyhow::bail;
@@ -21,6 +22,7 @@ use std::path::{Path, PathBuf};
     after_help = "\
 Examples:
   planish kernel config linux-6.12 > profile.config
+  planish kernel config linux-6.12 --arch arm64 --small > small.config
   planish kernel config check linux-6.12          # linux-6.12/.config
   planish kernel config check linux-6.12 out/.config --for autofdo"
 )]
@@ -48,6 +50,9 @@ struct PrintArgs {
     /// emulation
     #[arg(long, conflicts_with = "format")]
     small: bool,
+    /// The processor that the kernel is for
+    #[arg(long, value_enum, default_value_t = Arch::X86_64)]
+    arch: Arch,
     #[command(flatten)]
     wanted: Wanted,
 }
@@ -77,9 +82,6 @@ struct Wanted {
     /// What the kernel is built for
     #[arg(long = "for", value_parser = PURPOSE, default_value = "both", value_name = "WHAT")]
     purpose: Purpose,
-    /// The machine that the kernel is for
-    #[arg(long, value_enum, default_value_t = Arch::X86_64)]
-    arch: Arch,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -88,23 +90,9 @@ struct Wanted {
 impl Wanted {
     /// As the library has it, for a tree that has the options.
     fn purpose(&self, tree: &Path) -> anyhow::Result<Purpose> {
-        if self.arch == Arch::Arm64 {
-            bail!(ARM64);
-        }
         Tree::open(tree)?.has_options()?;
         Ok(self.purpose)
     }
-}
-
-/// The machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Arch {
-    /// PC
-    #[value(name = "x86-64", alias = "x86_64")]
-    X86_64,
-    /// Arm, 64 bit: not supported yet
-    #[value(alias = "aarch64")]
-    Arm64,
 }
 
 /// The purposes.
@@ -113,8 +101,6 @@ const PURPOSE: Choice<Purpose> = Choice(&[
     ("propeller", Purpose::Propeller, "Layouts of basic blocks"),
     ("both", Purpose::Both, "Layouts on top of sample profiles"),
 ]);
-
-const ARM64: &str = "arm64 is not supported yet; kernels for x86-64 are";
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
@@ -126,12 +112,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
 }
 
 fn print(tree: &Path, args: &PrintArgs) -> anyhow::Result<u8> {
-    let purpose = args.wanted.purpose(tree)?;
+    let (purpose, architecture) = (args.wanted.purpose(tree)?, args.arch.architecture());
     match args.wanted.format {
-        _ if args.small => output::print(&kernel::workload::small_config(purpose))?,
-        Format::Text => output::print(&fragment(purpose))?,
+        _ if args.small => output::print(&kernel::workload::small_config(purpose, architecture))?,
+        Format::Text => output::print(&fragment(purpose, architecture))?,
         Format::Json => {
-            let settings: Vec<Listed> = settings(purpose).map(Requirement::listed).collect();
+            let settings: Vec<Listed> =
+                settings(purpose, architecture).map(Requirement::listed).collect();
             let settings = BTreeMap::from([("settings", settings)]);
             output::print_json(&Form::first("planish-kernel-config", settings))?;
         }
@@ -151,9 +138,6 @@ fn check(args: &CheckArgs, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let config = Config::read(file)?;
-    if config.is_on("ARM64") {
-        bail!("{}: {ARM64}", file.display());
-    }
     let checked = Checked::of(&config, purpose, file.display().to_string());
     let code = if checked.fine { FINE } else { NEGATIVE };
     if args.wanted.format == Format::Json {

@@ -14,7 +14,7 @@ pub fn cpus() -> impl clap::builder::TypedValueParser<Value = u8> {
 /// Which kernels boot, with what, and how the result is printed.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Booted {
-    /// Directories of builds or bzImages, the base first; NAME= before one names it
+    /// Directories of builds, bzImages or Images of arm64, the base first; NAME= before one names it
     #[arg(required = true, value_name = "[NAME=]KERNEL")]
     pub kernels: Vec<String>,
     /// The initrd with the workload [default: planish's own]

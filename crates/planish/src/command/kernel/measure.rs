@@ -30,8 +30,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let (kernels, machine) = (named(&args.boot.kernels)?, args.boot.machine.machine());
-    let initrd = Initrd::of(args.boot.initrd.as_deref())?;
+    let ((kernels, architecture), machine) =
+        (named(&args.boot.kernels)?, args.boot.machine.machine());
+    let initrd = Initrd::of(args.boot.initrd.as_deref(), architecture)?;
     crate::command::handle_interrupts();
     let mut found = Counts::default();
     for (name, image) in kernels {

@@ -1,5 +1,6 @@
 //! `planish kernel`: Linux trees that are built after a profile.
 
+mod arch;
 mod build;
 mod check;
 mod compare;
@@ -29,8 +30,8 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-All of it, with a small configuration and planish's workload, for x86-64, with
-clang and lld 19 or newer:
+All of it, with a small configuration and planish's workload, for x86-64 (or
+arm64 with --arch arm64), with clang and lld 19 or newer:
   planish kernel optimize linux-6.12 --output-dir out
 
 With your own configuration, machines and load:

@@ -1,6 +1,7 @@
 //! `planish kernel optimize`: prepare, configure, build, record, profile, rebuild, lay out,
 //! measure.
 
+use super::arch::{Arch, chosen};
 use super::build::MakeArgs;
 use crate::cli::{FINE, Format, Global, NEGATIVE};
 use crate::command::{INTERRUPTED, steps};
@@ -9,6 +10,7 @@ use anyhow::Context;
 use build::Plan;
 use build::linux::{Wanted, begin, configuration, described, directory, image, outcome, replace};
 use build::plan::STATE_DIRECTORY;
+use kernel::Architecture;
 use kernel::prepare::{changes, standing};
 use kernel::tree::Tree;
 use kernel::write;
@@ -30,6 +32,7 @@ Examples:
   planish kernel optimize linux-6.12 --output-dir out
   planish kernel optimize linux-6.12 --output-dir out --dry-run
   planish kernel optimize linux-6.12 --output-dir out --config my.config
+  planish kernel optimize linux-6.12 --output-dir out.arm64 --arch arm64
   planish kernel optimize linux-6.1 --output-dir out --rounds 1 --no-layout \\
       --cc 'ccache clang-22'
 
@@ -47,6 +50,9 @@ pub struct Args {
     /// console and an initrd
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The processor that the kernel is for [default: what --config says, else x86-64]
+    #[arg(long, value_enum)]
+    arch: Option<Arch>,
     /// Rounds of recording and rebuilding
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=4))]
     rounds: u8,
@@ -94,16 +100,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let tree = Tree::open(&root)?;
     standing(&tree)?;
     let initrd = args.initrd.as_ref().map(std::path::absolute).transpose()?;
-    let plan = plan(args, &root, initrd.as_deref())?;
-    let output = directory(&args.output_dir, &root)?;
     let own = args.config.as_ref().map(|path| crate::input::read_to_string(path)).transpose()?;
-    let start = configuration(own);
+    let architecture = chosen(args.arch, args.config.as_deref().zip(own.as_deref()))?;
+    let plan = plan(args, &root, architecture, initrd.as_deref())?;
+    let output = directory(&args.output_dir, &root)?;
+    let start = configuration(own, architecture);
     if let Some(path) = &initrd {
         crate::input::regular(path)?;
     }
     if args.dry_run {
         let config = args.config.as_ref().map(std::path::absolute).transpose()?;
-        output::print(&described(&plan, &root, config.as_deref(), &output))?;
+        output::print(&described(&plan, &root, architecture, config.as_deref(), &output))?;
         return Ok(FINE);
     }
     let (edits, _) = changes(&tree, false)?;
@@ -124,11 +131,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if !steps::run(&plan, &directory, args.again, global)? {
         return Ok(INTERRUPTED);
     }
-    tell(&directory, &tree, args)
+    tell(&directory, &tree, architecture, args)
 }
 
-fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan> {
+fn plan(
+    args: &Args,
+    root: &Path,
+    architecture: Architecture,
+    initrd: Option<&Path>,
+) -> anyhow::Result<Plan> {
     let wanted = Wanted {
+        architecture,
         tree: root,
         small: args.config.is_none(),
         make: &args.make.make(),
@@ -144,7 +157,12 @@ fn plan(args: &Args, root: &Path, initrd: Option<&Path>) -> anyhow::Result<Plan>
 }
 
 /// Prints the result, and keeps it as a report.
-fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
+fn tell(
+    directory: &Path,
+    tree: &Tree,
+    architecture: Architecture,
+    args: &Args,
+) -> anyhow::Result<u8> {
     let found = outcome(directory)?;
     let (counts, sizes) = (&found.counts, &found.sizes);
     let report = directory.join("report.md");
@@ -156,7 +174,7 @@ fn tell(directory: &Path, tree: &Tree, args: &Args) -> anyhow::Result<u8> {
             let style = Stream::Output.style();
             output::print(&report::kernel::counts::text(counts, sizes, style))?;
             let name = counts.last().map_or("base", |kernel| kernel.name.as_str());
-            eprintln!("kernel: {}", directory.join(image(name)).display());
+            eprintln!("kernel: {}", directory.join(image(name, architecture)).display());
             eprintln!(
                 "report: {}; steps and logs in {}",
                 report.display(),

@@ -43,8 +43,8 @@ Examples:
 Exit codes: 0 fine, 2 wrong usage or input, or the machine failed (the end of
 its console is shown), 3 no branch hardware, or no emulator, 130 interrupted.")]
 pub struct Args {
-    /// The kernel to boot: the directory of a build, or a bzImage; with --native a kernel that is a
-    /// process, or the directory of its build
+    /// The kernel to boot: the directory of a build, a bzImage, or an Image of arm64; with --native
+    /// a kernel that is a process, or the directory of its build
     #[arg(
         value_name = "KERNEL",
         required_unless_present = "hardware",
@@ -124,7 +124,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let image = boot_image(kernel)?;
     let vmlinux =
         if args.counts { Some(recording::vmlinux(kernel, args.binary.as_deref())?) } else { None };
-    let inputs = std::iter::once(&image).chain(&args.initrd).chain(&vmlinux);
+    let inputs = std::iter::once(&image.path).chain(&args.initrd).chain(&vmlinux);
     output::refuse_inputs([args.output.as_path()], inputs.map(PathBuf::as_path))?;
     let directory = args.output.parent().filter(|directory| !directory.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
@@ -134,7 +134,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             directory.display()
         );
     }
-    let initrd = Initrd::of(args.initrd.as_deref())?;
+    let initrd = Initrd::of(args.initrd.as_deref(), image.architecture)?;
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
     let (machine, parts) = (args.machine.machine(), args.sections);
     let guest = machine.guest(&image, &initrd.path, parts.word(), execution);

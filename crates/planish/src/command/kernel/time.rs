@@ -8,9 +8,9 @@ use crate::output::{self, Stream};
 use anyhow::bail;
 use compare::result::Compared;
 use compare::{AnalysisOptions, Correction, Keep, Settings, gate, kept};
-use kernel::Error;
-use kernel::machine::{Initrd, named};
+use kernel::machine::{BootImage, Initrd, named};
 use kernel::time::{Boots, KVM, design, measure, on_the_cpu};
+use kernel::{Architecture, Error};
 use record::machine::{Execution, Guest};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
-    let (kernels, machine) = (&named(&args.boot.kernels)?, args.boot.machine.machine());
+    let ((kernels, architecture), machine) =
+        (named(&args.boot.kernels)?, args.boot.machine.machine());
     let initrd = args.boot.initrd.as_deref();
     if kernels.len() < 2 {
         bail!(
@@ -74,16 +75,24 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if let Some(margin) = args.margin.filter(|margin| !(*margin > 0.0 && *margin < 100.0)) {
         bail!("--margin {margin}: give a percentage between 0 and 100");
     }
+    if !args.emulated && Architecture::of_host() != Some(architecture) {
+        bail!(
+            "kernels for {} are timed on the CPU by KVM, on a machine with such a processor alone; \
+             count with `planish kernel measure`, which needs none, or give --emulated to compare \
+             an emulator's times all the same",
+            architecture.name()
+        );
+    }
     let execution = match args.emulated {
         true => Execution::Emulated,
         false => on_the_cpu(Path::new(KVM), args.cpu_model.as_deref().unwrap_or("host"))?,
     };
     if let Some(raw) = &args.raw {
-        let inputs = kernels.iter().map(|(_, image)| image.as_path()).chain(initrd);
+        let inputs = kernels.iter().map(|(_, image)| image.path.as_path()).chain(initrd);
         output::refuse_inputs([raw.as_path()], inputs)?;
     }
-    let initrd = Initrd::of(initrd)?;
-    let guest = |(_, image): &(String, PathBuf)| {
+    let initrd = Initrd::of(initrd, architecture)?;
+    let guest = |(_, image): &(String, BootImage)| {
         let guest = machine.guest(image, &initrd.path, "all", execution.clone());
         Guest { cpus: args.cpus.unwrap_or(1), ..guest }
     };
@@ -92,7 +101,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let boots = Boots::guests(&guests, kept::digest(&initrd.path)?, machine.timeout(), keep);
     let margin = args.margin.map(|per_cent| per_cent / 100.0);
     let settings = Settings { rounds: args.rounds, seed: args.seed, margin, ..Settings::default() };
-    let design = design(kernels, &settings)?;
+    let named: Vec<(String, PathBuf)> =
+        kernels.into_iter().map(|(name, image)| (name, image.path)).collect();
+    let design = design(&named, &settings)?;
     let correction = args.correct.unwrap_or_default();
     let options = AnalysisOptions { correction, ..AnalysisOptions::default() };
     let timed = match measure(boots, design, &options, &*stop_flag()?, &mut Bar::new(global)) {

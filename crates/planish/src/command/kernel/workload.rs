@@ -1,5 +1,6 @@
 //! `planish kernel workload`: the initrd that kernels are trained and judged with.
 
+use super::arch::Arch;
 use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{anyhow, bail};
@@ -50,15 +51,20 @@ pub struct Args {
     /// Write only the program; `PROGRAM --here` runs the sections on the running kernel
     #[arg(long)]
     program: bool,
-    /// The C compiler [default: clang, else cc]
+    /// The processor that the program is for
+    #[arg(long, value_enum, default_value_t = Arch::X86_64)]
+    arch: Arch,
+    /// The C compiler; it must compile for that processor by itself [default: clang, else cc, or a
+    /// cross compiler]
     #[arg(long, value_name = "COMMAND")]
     cc: Option<std::ffi::OsString>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    let architecture = args.arch.architecture();
     if args.program {
-        let program = workload::program(args.cc.as_deref())?;
+        let program = workload::program(architecture, args.cc.as_deref())?;
         output::write_file(&args.output, |out| Ok(out.write_all(&program)?))?;
         if args.output.is_file() {
             std::fs::set_permissions(&args.output, PermissionsExt::from_mode(0o755))?;
@@ -69,7 +75,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let [train, held] = workload::over(kinds, &parameters(&args.parameter)?)?;
     let commands = Commands { packages: args.package.clone(), train, held };
     let made = tempfile::Builder::new().prefix("planish-workload-").tempdir()?;
-    let archive = std::fs::read(workload::build_with(args.cc.as_deref(), made.path(), &commands)?)?;
+    let archive = std::fs::read(workload::build_with(
+        architecture,
+        args.cc.as_deref(),
+        made.path(),
+        &commands,
+    )?)?;
     output::write_file(&args.output, |out| Ok(out.write_all(&archive)?))?;
     told(args, archive.len(), global)
 }

@@ -6,6 +6,7 @@ use crate::progress::Ticker;
 use anyhow::bail;
 use compare::result::Sizes;
 use compare::{Analysis, AnalysisOptions, Design, Recorded, Settings, probe};
+use kernel::Architecture;
 use kernel::experiment::{
     Booting, Caches, Experiment, Images, KernelVariant, analysed, design, images, is_of_data,
     recorded,
@@ -20,6 +21,8 @@ pub(super) struct Measuring<'a> {
     pub experiment: &'a Experiment,
     /// What images boot; none where kernels are processes.
     pub initrd: Option<&'a Initrd>,
+    /// The processor that images are for.
+    pub architecture: Architecture,
     /// Where counts are kept.
     pub kept: &'a Path,
     pub margin: Option<f64>,
@@ -104,7 +107,8 @@ impl Measuring<'_> {
     ) -> anyhow::Result<Option<Measured>> {
         crate::command::handle_interrupts();
         let machine = &self.args.machine.machine();
-        let emulator = record::code_metrics::machine::version(Path::new("qemu-system-x86_64"));
+        let emulator =
+            record::code_metrics::machine::version(Path::new(self.architecture.board().emulator()));
         let metric = self.args.metric.unwrap_or("l1i-misses");
         let with_data = is_of_data(metric);
         let usual = [Caches::default()];

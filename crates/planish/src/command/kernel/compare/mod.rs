@@ -3,6 +3,7 @@
 mod measuring;
 mod native;
 
+use super::arch::{Arch, chosen};
 use super::build::MakeArgs;
 use super::machine::MachineArgs;
 use crate::cli::{BAD_INPUT, Choice, FINE, Global};
@@ -135,6 +136,9 @@ pub struct Args {
     /// console and an initrd
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The processor that the kernels are for [default: what --config says, else x86-64]
+    #[arg(long, value_enum, conflicts_with = "native")]
+    arch: Option<Arch>,
     /// Boot this initrd in place of planish's workload; its init must keep to docs/reference/kernel.md
     #[arg(long, value_name = "FILE")]
     initrd: Option<PathBuf>,
@@ -209,7 +213,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     output::refuse_inputs(args.raw.iter().map(PathBuf::as_path), read)?;
     let begin = args.config.as_ref().map(|path| input::read_to_string(path)).transpose()?;
     let orders = args.orders.unwrap_or(ORDERS);
-    let form = if args.native { Form::Process } else { Form::Image };
+    let architecture = chosen(args.arch, args.config.as_deref().zip(begin.as_deref()))?;
+    let form = if args.native { Form::Process } else { Form::Image(architecture) };
     if let Some(why) = variants.iter().find_map(|variant| form.refused(variant)) {
         bail!("{why}");
     }
@@ -227,7 +232,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
     }
     // Told before an hour of building; kernels that are processes have the workload in them.
-    let initrd = if args.native { None } else { Some(Initrd::of(args.initrd.as_deref())?) };
+    let initrd = match form {
+        Form::Process => None,
+        Form::Image(architecture) => Some(Initrd::of(args.initrd.as_deref(), architecture)?),
+    };
     let aligned = |&bytes: &u32| {
         let all: Result<Vec<_>, _> =
             variants.iter().map(|variant| variant.aligned(bytes)).collect();
@@ -244,6 +252,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         args,
         experiment: &experiment,
         initrd: initrd.as_ref(),
+        architecture,
         kept: &output_dir.join("counts"),
         margin: args.margin.map(|per_cent| per_cent / 100.0),
         options: AnalysisOptions {
