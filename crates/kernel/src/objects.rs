@@ -163,6 +163,7 @@ pub fn choose(
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
     use super::*;
 
@@ -177,6 +178,22 @@ mod tests {
 
     fn samples(list: &[(&str, u64)]) -> BTreeMap<String, u64> {
         list.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    #[test]
+    fn links_tell_what_objects_of_bitcode_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = std::env::current_exe().unwrap();
+        for name in ["vmlinux", "m.ko"] {
+            std::fs::copy(&program, dir.path().join(name)).unwrap();
+        }
+        std::fs::write(dir.path().join("modules.order"), "m.o\n").unwrap();
+        let found = functions_of_links(dir.path()).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["m.ko", "vmlinux"]);
+        assert!(found["vmlinux"].iter().any(|name| name == "main"), "{}", found["vmlinux"].len());
+        std::fs::remove_file(dir.path().join("m.ko")).unwrap();
+        let said = functions_of_links(dir.path()).unwrap_err().to_string();
+        assert!(said.contains("m.ko: "), "{said}");
     }
 
     #[test]

@@ -207,11 +207,6 @@ const TABLE: &[Requirement] = &[
         Wanted::Off,
         "the flags go through the linker then, which is not tried",
     ),
-    should(
-        "LTO_CLANG_THIN",
-        Wanted::Off,
-        "the flags go through the linker then, which is not tried",
-    ),
 ];
 
 /// What concerns this purpose.
@@ -234,7 +229,7 @@ pub fn settings(
 
 /// Members of a choice are switched by choosing another, which a fragment should not do unasked.
 fn is_choice(option: &str) -> bool {
-    matches!(option, "CC_OPTIMIZE_FOR_SIZE" | "LTO_CLANG_FULL" | "LTO_CLANG_THIN")
+    matches!(option, "CC_OPTIMIZE_FOR_SIZE" | "LTO_CLANG_FULL")
 }
 
 /// A fragment for `scripts/kconfig/merge_config.sh`, with the reasons as comments.
@@ -397,8 +392,8 @@ mod tests {
     fn what_collides_is_named() {
         let config = GOOD.to_owned()
             + &fragment(Purpose::Both, Architecture::X86_64)
-            + "CONFIG_KASAN=y\nCONFIG_LTO_CLANG_THIN=y\n";
-        assert_eq!(options(&config, Purpose::Both), ["KASAN", "LTO_CLANG_THIN"]);
+            + "CONFIG_KASAN=y\nCONFIG_LTO_CLANG_FULL=y\n";
+        assert_eq!(options(&config, Purpose::Both), ["KASAN", "LTO_CLANG_FULL"]);
         let gcc = config.replace("CONFIG_CC_IS_CLANG=y", "CONFIG_CC_IS_GCC=y");
         assert!(options(&gcc, Purpose::Both).contains(&"CC_IS_CLANG"));
     }
