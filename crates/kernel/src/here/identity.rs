@@ -1,7 +1,8 @@
 //! Which kernel is this: the one that runs, or the one in an image?
 
 use crate::Error;
-use crate::machine::boot_image;
+use crate::architecture::Architecture;
+use crate::machine::{BootImage, boot_image};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -13,6 +14,9 @@ const VERSION_AT: u64 = 0x20e;
 const VERSION_BASE: u64 = 0x200;
 /// Longer than any version that Linux writes there: two names of 64 bytes, and who compiled it.
 const MOST_VERSION: u64 = 512;
+
+/// What stands before the version in the kernel's code (init/version.c).
+const BANNER: &[u8] = b"Linux version ";
 
 /// A kernel as it names itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -30,27 +34,46 @@ impl std::fmt::Display for Identity {
 }
 
 impl Identity {
-    /// That of the kernel in a boot image of x86.
+    /// That of the kernel in a boot image.
     ///
     /// # Errors
     /// Where it cannot be read, or is no such image.
     pub fn of_image(path: &Path) -> Result<Identity, Error> {
-        let path = boot_image(path)?;
-        let text = version_in(&path).map_err(Error::io(&path))?;
+        let BootImage { path, architecture } = boot_image(path)?;
+        let (text, place) = match architecture {
+            Architecture::X86_64 => (version_in_header(&path), "where the header at 0x20e says"),
+            Architecture::Arm64 => (version_in_code(&path), "behind `Linux version `"),
+        };
+        let text = text.map_err(Error::io(&path))?;
         of_text(&text).ok_or_else(|| {
             let found = crate::shortened(&text);
             Error::of_file(
                 &path,
                 &format!(
-                    "expected the kernel's version (`6.12.1 (who@where) #1 SMP …`) where the \
-                     header at 0x20e says, found {found:?}"
+                    "expected the kernel's version (`6.12.1 (who@where) #1 SMP …`) {place}, found \
+                     {found:?}"
                 ),
             )
         })
     }
 }
 
-fn version_in(path: &Path) -> std::io::Result<String> {
+/// What a kernel says first of all, in an image that is not compressed; empty where it does not.
+fn version_in_code(path: &Path) -> std::io::Result<String> {
+    let bytes = beside::given::read(path, beside::given::DATA)?;
+    let mut at = bytes.windows(BANNER.len() + 1).enumerate();
+    // The kernel has a form of it too, with %s for the version.
+    let found = at.find(|(_, text)| {
+        text.strip_prefix(BANNER).is_some_and(|next| next.iter().all(u8::is_ascii_digit))
+    });
+    let text = found.and_then(|(at, _)| bytes.get(at + BANNER.len()..)).unwrap_or_default();
+    let end = |&byte: &u8| byte == b'\n' || byte == 0;
+    let text = text.split(end).next().unwrap_or_default();
+    let text = text.get(..text.len().min(MOST_VERSION as usize)).unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+fn version_in_header(path: &Path) -> std::io::Result<String> {
     let mut file = beside::given::open(path)?;
     file.seek(SeekFrom::Start(VERSION_AT))?;
     let mut at = [0; 2];
@@ -62,7 +85,7 @@ fn version_in(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(text).into_owned())
 }
 
-/// `RELEASE (WHO@WHERE) VERSION`.
+/// `RELEASE (WHO@WHERE) VERSION`, or with the compiler before the version.
 fn of_text(text: &str) -> Option<Identity> {
     let (release, rest) = text.split_once(" (")?;
     let (_, version) = rest.split_once(") #")?;
@@ -133,6 +156,23 @@ pub(super) mod tests {
         assert!(said.contains("0x20e says, found \"nothing\""), "{said}");
         std::fs::write(&path, "short").unwrap();
         assert!(Identity::of_image(&path).is_err());
+    }
+
+    #[test]
+    fn an_image_of_arm64_says_it_in_its_code() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("Image");
+        let mut bytes = vec![0; 0x400];
+        bytes[0x38..0x3c].copy_from_slice(b"ARM\x64");
+        bytes.extend_from_slice(
+            b"\0Linux version %s\0Linux version 6.12.1-x (a@b) (clang (c), lld) #1 SMP\n\0",
+        );
+        std::fs::write(&path, &bytes).unwrap();
+        let found = Identity::of_image(&path).unwrap();
+        assert_eq!((found.release.as_str(), found.version.as_str()), ("6.12.1-x", "#1 SMP"));
+        std::fs::write(&path, &bytes[..0x410]).unwrap();
+        let said = Identity::of_image(&path).unwrap_err().to_string();
+        assert!(said.contains("behind `Linux version `, found \"\""), "{said}");
     }
 
     #[test]

@@ -147,8 +147,10 @@ fn begin(args: &BeginArgs, global: &Global) -> anyhow::Result<u8> {
         Some(command) => BootOnce::Command(words("--boot-with", command)?),
         None => BootOnce::grub()?,
     };
+    let (kernels, _) = named(&args.kernel)?;
+    let kernels: Vec<_> = kernels.into_iter().map(|(name, image)| (name, image.path)).collect();
     let wanted = Begin {
-        kernels: &named(&args.kernel)?,
+        kernels: &kernels,
         commands: &commands(&args.benchmark)?,
         metrics: settings::metrics(&args.metric)?,
         settings: Settings {
