@@ -73,8 +73,8 @@ put "$planish"; objcopy --strip-debug "$root/usr/bin/planish"
 put "$(command -v grub-editenv)"
 cp "$(command -v grub-reboot)" "$root/usr/sbin/"
 cp /usr/share/grub/grub-mkconfig_lib "$root/usr/share/grub/"
-cp "$(command -v busybox)" "$root/bin/busybox"
-for applet in $("$root/bin/busybox" --list); do ln -sf busybox "$root/bin/$applet"; done
+rm -f "$root/bin/busybox"; cp "$(command -v busybox)" "$root/bin/busybox"
+for applet in $("$root/bin/busybox" --list | grep -vx busybox); do ln -sf busybox "$root/bin/$applet"; done
 
 cat >"$root/init" <<END
 #!/bin/sh
@@ -106,6 +106,7 @@ else
   set default="0"
 fi
 menuentry_id_option="--id"
+export menuentry_id_option
 set timeout=0
 terminal_input console
 terminal_output console
@@ -117,11 +118,13 @@ END
   entry broken /dev/vdz9
   echo "}"
 } >"$root/boot/grub/grub.cfg"
-grub-editenv "$root/boot/grub/grubenv" create
+rm -f "$root/boot/grub/grubenv"; grub-editenv "$root/boot/grub/grubenv" create
+# Its modules, where grub-install puts them.
+mkdir -p "$root/boot/grub/x86_64-efi"; cp /usr/lib/grub/x86_64-efi/*.{mod,lst} "$root/boot/grub/x86_64-efi/"
 
 say "makes the disk"
 rm -rf "$root/m"; mkdir "$root/m"
-printf 'search --no-floppy --set=root --file /boot/grub/grubenv\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n' >"$work/stub.cfg"
+printf 'insmod part_gpt\ninsmod ext2\nsearch --no-floppy --set=root --file /boot/grub/grubenv\nset prefix=($root)/boot/grub\nconfigfile $prefix/grub.cfg\n' >"$work/stub.cfg"
 grub-mkstandalone -O x86_64-efi -o "$work/bootx64.efi" "boot/grub/grub.cfg=$work/stub.cfg" 2>"$work/grub.log" ||
   die "grub-mkstandalone failed: $(tail -1 "$work/grub.log")"
 rm -f "$work/disk"; truncate -s 512M "$work/disk"

@@ -73,7 +73,9 @@ impl BootOnce {
     /// # Errors
     /// Where it cannot be set.
     pub(super) fn set(&self, image: &Path, identity: &Identity) -> Result<(), Error> {
-        run(&self.words(image, identity)?)
+        run(&self.words(image, identity)?)?;
+        // Boot loaders read the disk, and some ways to reboot do not write it before.
+        run(&["sync".to_owned()])
     }
 }
 
