@@ -129,12 +129,15 @@ impl Booted {
 }
 
 #[cfg(test)]
+pub(super) use tests::image;
+
+#[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that panics fails")]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// The first bytes of an image that says this of itself.
-    pub(crate) fn image(text: &str) -> Vec<u8> {
+    pub fn image(text: &str) -> Vec<u8> {
         let mut bytes = vec![0; 0x400];
         bytes[0x202..0x206].copy_from_slice(b"HdrS");
         bytes[0x20e..0x210].copy_from_slice(&0x100u16.to_le_bytes());

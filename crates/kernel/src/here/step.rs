@@ -254,7 +254,7 @@ impl Runner for Machine<'_> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test that panics fails")]
 mod tests {
-    use super::super::identity::tests::image;
+    use super::super::identity::image;
     use super::super::{Begin, BootOnce, Identity, begin};
     use super::*;
     use compare::{AnalysisOptions, Metric, Settings, Verdict, analyse};
