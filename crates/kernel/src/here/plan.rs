@@ -165,7 +165,8 @@ impl Plan {
         }
         let text = beside::given::read_text(&path, beside::given::TEXT);
         let plan = serde_json::from_str::<Plan>(&text.map_err(Error::io(&path))?);
-        let plan = plan.map_err(Error::doing(format!("{}: not a plan", path.display())))?;
+        let problem = format!("{}: not a plan; begin anew in another directory", path.display());
+        let plan = plan.map_err(Error::doing(problem))?;
         if plan.format != FORMAT || plan.version != VERSION {
             let problem = format!(
                 "expected {FORMAT} version {VERSION}, found {} version {}; begin anew with this \

@@ -136,7 +136,11 @@ impl State {
         }
         let text =
             beside::given::read_text(&path, beside::given::TEXT).map_err(Error::io(&path))?;
-        let problem = format!("{}: expected where the measurement stands", path.display());
+        let problem = format!(
+            "{}: expected where the measurement stands; remove the file, and the next step sets \
+             the next boot anew",
+            path.display()
+        );
         serde_json::from_str(&text).map_err(Error::doing(problem))
     }
 
