@@ -48,7 +48,6 @@ CONFIG_EXT4_FS=y
 CONFIG_PARTITION_ADVANCED=y
 CONFIG_EFI_PARTITION=y
 CONFIG_BINFMT_SCRIPT=y
-CONFIG_PROC_SYSCTL=y
 END
 sed -i '/^# CONFIG_BLOCK is not set$/d' "$work/config"
 kernel_make() { make -s -C "$tree" O="$work/build" LLVM=-22 ARCH=x86_64 -j"$(nproc)" "$@"; }

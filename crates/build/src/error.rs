@@ -104,7 +104,7 @@ pub enum Error {
     )]
     Path(PathBuf),
     /// Another process runs steps in the directory.
-    #[error("another planish optimize{pid} runs in {directory}; wait for it, or end it")]
+    #[error("another planish{pid} works in {directory}; wait for it, or end it")]
     Locked {
         /// The directory of planish.toml.
         directory: PathBuf,

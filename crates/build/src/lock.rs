@@ -58,7 +58,7 @@ mod tests {
         // Locks belong to the open file, so a second one within the process is refused as another
         // process' is.
         let message = Lock::take(folder.path()).unwrap_err().to_string();
-        let expected = format!("another planish optimize (pid {}) runs in", std::process::id());
+        let expected = format!("another planish (pid {}) works in", std::process::id());
         assert!(message.starts_with(&expected), "{message}");
         drop(lock);
         assert!(Lock::take(folder.path()).is_ok());

@@ -68,8 +68,6 @@ impl Wanted {
     /// layout not of this build.
     pub fn plan(self) -> Result<Planned, Error> {
         let build = &self.build;
-        // What make cannot take is said before anything is read.
-        self.make.words(&self.tree, build, Architecture::default())?;
         let config = self.configuration()?;
         // One that is for neither was refused.
         let architecture = Architecture::of_config(&config).unwrap_or_default();

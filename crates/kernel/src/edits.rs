@@ -71,6 +71,17 @@ const fn holds(construct: &'static str, anchor: Line) -> Edit {
     Edit { construct, change: Change::Holds { anchor } }
 }
 
+/// What is done to a processor's linker script.
+const SECTIONS: &[Edit] = &[
+    insert(
+        "the sections that are not loaded",
+        Line::Is("ELF_DETAILS"),
+        Place::Before,
+        part(include_str!("../../../kernel/vmlinux.lds.S.part")),
+    ),
+    holds("the place of ordered text", Line::Is("TEXT_TEXT")),
+];
+
 /// The files that are edited or that the edits rely on.
 pub const EDITED_FILES: &[EditedFile] = &[
     EditedFile {
@@ -119,18 +130,7 @@ pub const EDITED_FILES: &[EditedFile] = &[
         path: "include/asm-generic/vmlinux.lds.h",
         edits: &[Edit { construct: text_order::CONSTRUCT, change: Change::TextOrder }],
     },
-    EditedFile {
-        path: "arch/x86/kernel/vmlinux.lds.S",
-        edits: &[
-            insert(
-                "the sections that are not loaded",
-                Line::Is("ELF_DETAILS"),
-                Place::Before,
-                part(include_str!("../../../kernel/vmlinux.lds.S.part")),
-            ),
-            holds("the place of ordered text", Line::Is("TEXT_TEXT")),
-        ],
-    },
+    EditedFile { path: "arch/x86/kernel/vmlinux.lds.S", edits: SECTIONS },
     EditedFile {
         path: "arch/arm64/Kconfig",
         edits: &[insert(
@@ -140,18 +140,7 @@ pub const EDITED_FILES: &[EditedFile] = &[
             "\tselect ARCH_SUPPORTS_AUTOFDO_CLANG\n\tselect ARCH_SUPPORTS_PROPELLER_CLANG\n",
         )],
     },
-    EditedFile {
-        path: "arch/arm64/kernel/vmlinux.lds.S",
-        edits: &[
-            insert(
-                "the sections that are not loaded",
-                Line::Is("ELF_DETAILS"),
-                Place::Before,
-                part(include_str!("../../../kernel/vmlinux.lds.S.part")),
-            ),
-            holds("the place of ordered text", Line::Is("TEXT_TEXT")),
-        ],
-    },
+    EditedFile { path: "arch/arm64/kernel/vmlinux.lds.S", edits: SECTIONS },
     EditedFile {
         path: "arch/x86/lib/retpoline.S",
         edits: &[Edit {

@@ -91,7 +91,9 @@ pub fn plan(
         None => function_graph(&image, counts)?,
     };
     let params = if options.upstream { Params::propeller() } else { Params::default() };
-    let params = Params { mode: options.mode, ..params };
+    let arm_kernel = image.arch() == Arch::Aarch64 && image.kind() == ImageKind::Kernel;
+    let keep_whole = arm_kernel && !options.upstream;
+    let params = Params { mode: options.mode, keep_whole, ..params };
     let (cloned, clone) = match options.clone {
         // The paths of an older build name addresses that mean something else now.
         Some(_) if recorded.is_some() => return Err(Error::ClonesOfOtherBuild),
@@ -102,10 +104,7 @@ pub fn plan(
         }
         None => (Vec::new(), None),
     };
-    let (mut layout, worth) = lay_out_with(&cfg, &cloned, &params);
-    if image.arch() == Arch::Aarch64 && image.kind() == ImageKind::Kernel && !options.upstream {
-        layout.keep_whole(&cfg);
-    }
+    let (layout, worth) = lay_out_with(&cfg, &cloned, &params);
     let input = input.to_owned();
     Ok(Plan {
         image,

@@ -96,6 +96,8 @@ fn all_params() -> Vec<Params> {
         Params { function_order: FunctionOrder::CacheDirected, ..default },
         Params { function_order: FunctionOrder::Input, cold_below: 50, ..default },
         Params { exact_blocks: 0, try_all_splits: 0, chain_blocks: 4, ..default },
+        Params { keep_whole: true, ..default },
+        Params { keep_whole: true, mode: Mode::InterFunction, ..default },
     ]
 }
 
@@ -122,7 +124,7 @@ fn check(cfg: &Cfg, layout: &Layout, params: &Params) {
             let with_pads = block.flags.is_landing_pad() && pads.contains(&true);
             assert_eq!(
                 inside,
-                hot(block) || index == 0 || with_pads,
+                hot(block) || index == 0 || with_pads || params.keep_whole,
                 "block {index} of {:?}",
                 of.names
             );
@@ -167,6 +169,8 @@ proptest! {
             check(&cfg, &layout, &params);
             prop_assert_eq!(report.functions as usize, layout.functions.len());
             prop_assert_eq!(report.clusters as usize, layout.hot.len());
+            let placed: usize = layout.functions.iter().flat_map(|of| &of.clusters).map(Vec::len).sum();
+            prop_assert_eq!(report.hot_blocks as usize, placed, "measured as it is laid out");
         }
     }
 

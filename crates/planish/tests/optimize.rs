@@ -373,7 +373,7 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
     }
     let second = project.planish(&["build"]);
     assert_eq!(second.status.code(), Some(2));
-    let expected = format!("another planish optimize (pid {}) runs in", first.id());
+    let expected = format!("another planish (pid {}) works in", first.id());
     assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
     // The shell's own kill: a bare Debian has no program of that name.
     let asked =

@@ -75,12 +75,13 @@ impl BootOnce {
     pub(super) fn set(&self, image: &Path, identity: &Identity) -> Result<(), Error> {
         run(&self.words(image, identity)?)?;
         // Boot loaders read the disk, and some ways to reboot do not write it before.
-        run(&["sync".to_owned()])
+        rustix::fs::sync();
+        Ok(())
     }
 }
 
-/// Runs a command that must end well.
-pub(super) fn run(words: &[String]) -> Result<(), Error> {
+/// Runs a command that sets the next boot.
+fn run(words: &[String]) -> Result<(), Error> {
     let (program, rest) = words.split_first().map_or(("", &[][..]), |(p, rest)| (p.as_str(), rest));
     let output = Command::new(program).args(rest).stdin(Stdio::null()).output();
     let line = words.join(" ");

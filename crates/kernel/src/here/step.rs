@@ -50,23 +50,23 @@ struct State {
 /// twice in one boot.
 ///
 /// # Errors
-/// Where nothing was begun in the directory, an image was replaced since, the next boot cannot be
-/// set, or the base fails. What was measured is kept.
+/// Where an image was replaced since the measurement began, the next boot cannot be set, or the base
+/// fails. What was measured is kept.
 pub fn step(
     directory: &Path,
+    plan: &Plan,
     booted: &Booted,
     stop: &AtomicBool,
     teller: &mut dyn Teller,
 ) -> Result<Stepped, Error> {
-    let plan = Plan::read(directory)?;
     let raw = runs(directory);
     let before = kept::read(&raw)?;
     unchanged(&before)?;
     let state = State::read(directory)?;
     let mut machine = Machine {
         fresh: state.boot_id != booted.boot_id && state.wanted.is_some(),
-        misses: state.misses_after(&plan, booted),
-        plan: &plan,
+        misses: state.misses_after(plan, booted),
+        plan,
         booted,
         stop,
         wanted: None,
@@ -80,7 +80,7 @@ pub fn step(
     let state = State { boot_id: booted.boot_id.clone(), wanted: image, misses };
     match wanted {
         Some((kernel, image)) => {
-            let identity = identity(&plan, &image)?;
+            let identity = identity(plan, &image)?;
             state.write(directory)?;
             plan.boot_once.set(&image, identity)?;
             Ok(Stepped::Next { kernel, measured, left: left(&found) })
@@ -315,7 +315,9 @@ mod tests {
                 boot_id: format!("boot {}", self.boots),
                 uptime: Duration::ZERO,
             };
-            step(&self.dir.path().join("m"), &booted, &AtomicBool::new(false), &mut Silent)
+            let directory = self.dir.path().join("m");
+            let plan = Plan::read(&directory)?;
+            step(&directory, &plan, &booted, &AtomicBool::new(false), &mut Silent)
         }
 
         /// Boots what was set, or the default kernel where `boots` says that this does not.

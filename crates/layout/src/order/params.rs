@@ -54,6 +54,8 @@ pub struct Params {
     /// Bytes to whose multiple the address of a cluster with an entry block is rounded up; 0 and
     /// 1: nothing.
     pub alignment: u32,
+    /// Functions are not split: see [`crate::Layout::keep_whole`].
+    pub keep_whole: bool,
 }
 
 impl Default for Params {
@@ -70,6 +72,7 @@ impl Default for Params {
             exact_blocks: 10,
             function_order: FunctionOrder::CallChains,
             alignment: 16,
+            keep_whole: false,
         }
     }
 }

@@ -118,7 +118,10 @@ pub fn lay_out_with(
         Mode::PerFunction => Clusters::alone(&bodies, params),
         Mode::InterFunction => clusters_across(&bodies, &calls, params),
     };
-    let layout = assemble(&bodies, clusters, &calls, params);
+    let mut layout = assemble(&bodies, clusters, &calls, params);
+    if params.keep_whole {
+        layout.keep_whole(cfg);
+    }
     measure::measure(cfg, &bodies, &calls, params, layout, report)
 }
 

@@ -5,9 +5,9 @@ use crate::command::INTERRUPTED;
 use crate::command::compare::{Bar, stop_flag};
 use anyhow::{Context, anyhow, bail};
 use compare::{Settings, settings};
-use kernel::here::{self, Begin, BootOnce, Booted, Stepped};
+use kernel::here::{self, Begin, BootOnce, Booted, Plan, Stepped};
 use kernel::machine::named;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Measure kernels on this machine itself, which boots into one after another.
@@ -210,8 +210,11 @@ fn commands(given: &[String]) -> anyhow::Result<Vec<(String, Vec<String>)>> {
 }
 
 fn step(args: &StepArgs, global: &Global) -> anyhow::Result<u8> {
-    let stop = stop_flag()?;
-    let stepped = here::step(&args.directory, &Booted::now()?, &stop, &mut Bar::new(global))?;
+    let plan = Plan::read(&args.directory)?;
+    // Two steps at once would both measure this boot, and one would lose its runs.
+    let _lock = build::Lock::take(&args.directory)?;
+    let (booted, stop) = (Booted::now()?, stop_flag()?);
+    let stepped = here::step(&args.directory, &plan, &booted, &stop, &mut Bar::new(global))?;
     let tell = |text: &str| {
         if !global.quiet {
             eprintln!("{text}");
@@ -235,13 +238,12 @@ fn step(args: &StepArgs, global: &Global) -> anyhow::Result<u8> {
         }
     };
     if args.reboot && reboots {
-        reboot(&args.directory)?;
+        reboot(&plan.reboot)?;
     }
     Ok(FINE)
 }
 
-fn reboot(directory: &Path) -> anyhow::Result<()> {
-    let words = here::Plan::read(directory)?.reboot;
+fn reboot(words: &[String]) -> anyhow::Result<()> {
     let (program, rest) =
         words.split_first().ok_or_else(|| anyhow!("the plan names no command that reboots"))?;
     let status = Command::new(program).args(rest).status().with_context(|| words.join(" "))?;
