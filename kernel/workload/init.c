@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "workload.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -17,9 +18,13 @@
 #include <sys/reboot.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+// Where modules are in the archive.
+#define MODULES "/planish/modules"
 
 static void mount_at(const char *type, const char *path, const char *options)
 {
@@ -92,21 +97,60 @@ static void say_text(void)
         say("planish-text %s %s _stext", start, end);
 }
 
-// The kernel's ELF notes, which hold its build ID.
-static void say_notes(void)
+// A line that ends in ELF notes, which hold a build ID; false where there are none.
+static bool say_notes(const char *word, const char *path)
 {
     unsigned char notes[4096];
-    char digits[2 * sizeof(notes) + 16] = "planish-notes ";
-    int fd = open("/sys/kernel/notes", O_RDONLY | O_CLOEXEC);
+    char line[2 * sizeof(notes) + 512];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, notes, sizeof(notes));
     close(fd);
     if (size <= 0)
-        return;
-    size_t at = strlen(digits);
+        return false;
+    size_t at = (size_t)snprintf(line, 500, "%.490s ", word);
     for (ssize_t index = 0; index < size; index++)
-        at += (size_t)sprintf(digits + at, "%02x", notes[index]);
-    digits[at++] = '\n';
-    write_all(STDOUT_FILENO, digits, at);
+        at += (size_t)sprintf(line + at, "%02x", notes[index]);
+    line[at++] = '\n';
+    return write_all(STDOUT_FILENO, line, at);
+}
+
+// The modules of the archive, whose names are in the order to load them in.
+static void load_modules(void)
+{
+    struct dirent **entries;
+    int count = scandir(MODULES, &entries, NULL, alphasort);
+    for (int index = 0; index < count; index++) {
+        char path[512];
+        const char *name = entries[index]->d_name;
+        if (name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), MODULES "/%s", name);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST))
+            say("planish: failed 0 cannot load the module %s: %s", name, strerror(errno));
+        close(fd);
+        // The kernel keeps a copy of its own.
+        unlink(path);
+    }
+}
+
+// Where modules lie: their lines of /proc/modules, each with the module's notes.
+static void say_modules(void)
+{
+    FILE *modules = fopen("/proc/modules", "re");
+    char text[400];
+    while (modules && fgets(text, sizeof(text), modules)) {
+        char line[512], path[300], name[100];
+        text[strcspn(text, "\n")] = '\0';
+        snprintf(line, sizeof(line), "planish-module %s", text);
+        if (sscanf(text, "%99s", name) != 1)
+            continue;
+        snprintf(path, sizeof(path), "/sys/module/%s/notes/.note.gnu.build-id", name);
+        if (!say_notes(line, path))
+            say("%s", line);
+    }
+    if (modules)
+        fclose(modules);
 }
 
 static void in_guest(void)
@@ -127,10 +171,12 @@ static void in_guest(void)
     set("/proc/sys/kernel/perf_event_paranoid", "-1");
     // Or stacks would be taken less often the longer an emulated machine takes for one.
     set("/proc/sys/kernel/perf_cpu_time_max_percent", "0");
+    load_modules();
     raise_loopback();
     await_clock();
     say_text();
-    say_notes();
+    say_notes("planish-notes", "/sys/kernel/notes");
+    say_modules();
     if (chdir("/tmp") != 0)
         say("planish: cannot go to /tmp: %s", strerror(errno));
 }

@@ -65,6 +65,20 @@ impl From<Counts> for Aggregated {
 }
 
 impl Aggregated {
+    /// The same with the counts of one image alone.
+    pub fn only(&self, image: &Image) -> Aggregated {
+        let own = self.counts.find(image.build_id(), &image.path().to_string_lossy());
+        let images = own.cloned().into_iter().collect();
+        Aggregated {
+            counts: Counts { images, ledger: self.counts.ledger.clone() },
+            samples: self.samples,
+            notes: self.notes.clone(),
+            elsewhere: self.elsewhere.clone(),
+            parts: self.parts.clone(),
+            namesakes: self.namesakes.clone(),
+        }
+    }
+
     /// Several inputs, added up; notes of all of them, each once.
     ///
     /// # Errors

@@ -19,33 +19,45 @@ use perfdata::RuntimeAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a kernel's text lay while it ran, and whose it was.
+/// Where a kernel's text, or a module's, lay while it ran, and whose it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelText {
-    /// Run-time address of the symbol that `name` ends in.
+    /// Run-time address of the symbol that `name` ends in, or where a module begins.
     pub start: RuntimeAddr,
     /// One past its last address.
     pub end: RuntimeAddr,
-    /// The name of its mapping in recordings, as perf has it: `[kernel.kallsyms]_text`.
+    /// The name of its mapping in recordings, as perf has it: `[kernel.kallsyms]_text`, a module's
+    /// file, or its name in brackets.
     pub name: String,
-    /// The kernel's build ID, where it is known.
+    /// The build ID, where it is known.
     pub build_id: Option<Vec<u8>>,
 }
 
-/// Counts `traces` in the kernel's `image`; `path` names the result in messages.
+impl KernelText {
+    /// Whether it is a module's: only the kernel's own mapping states an address as its offset.
+    fn is_module(&self) -> bool {
+        !self.name.starts_with("[kernel.")
+    }
+}
+
+/// Counts `traces` of a kernel's texts, its own first, in `images`, the kernel's own first; `path`
+/// names the result in messages.
 ///
 /// # Errors
-/// Where no branch lies in `image`, above all since it is of another build.
+/// Where no branch lies in the images, above all since they are of another build.
 pub fn aggregate(
     path: &Path,
-    text: &KernelText,
+    texts: &[KernelText],
     traces: impl Iterator<Item = TraceCount>,
-    image: &Arc<Image>,
+    images: &[Arc<Image>],
 ) -> Result<Aggregated, Error> {
-    let (start, images) = (text.start, std::slice::from_ref(image));
-    let piece = (start, text.end.0.saturating_sub(start.0), start.0);
-    let map = Change::mapping(KERNEL_PID, piece, text.name.clone(), text.build_id.clone());
-    let timeline = Timeline::build(vec![(0, map)]);
+    let map = |text: &KernelText| {
+        let offset = if text.is_module() { 0 } else { text.start.0 };
+        let piece = (text.start, text.end.0.saturating_sub(text.start.0), offset);
+        let map = Change::mapping(KERNEL_PID, piece, text.name.clone(), text.build_id.clone());
+        (0, map)
+    };
+    let timeline = Timeline::build(texts.iter().map(map).collect());
     let bindings = Bindings::new(timeline.files(), images, Vec::new());
     let mut sums = Sums::new(&timeline, &bindings, Rules::Auto);
     sums.add_traces(Spaces::at(&timeline, KERNEL_PID, 0), traces);
@@ -56,16 +68,17 @@ pub fn aggregate(
             path: path.to_owned(),
             branches: counts.ledger.branches.entered,
             image: names_of(images),
-            cause: cause(text, image),
+            cause: cause(texts, images),
         });
     }
     let notes = by_name::notes(&by_name, &counts.ledger);
     Ok(Aggregated { samples: 0, notes, ..Aggregated::from(counts) })
 }
 
-/// Why nothing lies in the image.
-fn cause(text: &KernelText, image: &Image) -> String {
-    let ids = match (&text.build_id, image.build_id()) {
+/// Why nothing lies in the images.
+fn cause(texts: &[KernelText], images: &[Arc<Image>]) -> String {
+    let ran = texts.first().and_then(|text| text.build_id.as_ref());
+    let ids = match (ran, images.first().and_then(|image| image.build_id())) {
         (Some(ran), Some(own)) if !own.matches_padded(ran) => {
             format!("the kernel that ran has build ID {}, the file {own}; ", hex::encode(ran))
         }

@@ -5,7 +5,9 @@ use crate::Error;
 use crate::architecture::Architecture;
 use crate::config::Config;
 use crate::make::{self, DIRECTORY, Made, Make, Request, Variables};
-use crate::objects::{Chosen, functions_of_links, functions_of_objects};
+use crate::objects::{
+    Chosen, FunctionsOfObjects, functions_of_links, functions_of_modules, functions_of_objects,
+};
 use crate::requirements::{Purpose, Weight, unmet};
 use crate::sample_profile::{self, Compared};
 use crate::tree::Tree;
@@ -29,6 +31,9 @@ pub struct Wanted {
     /// Targets and further variables of make; empty for the kernel and its modules.
     pub targets: Vec<String>,
 }
+
+/// How functions are read from a directory.
+type Functions = fn(&Path) -> Result<FunctionsOfObjects, Error>;
 
 /// A build before it runs; profile and layout lie where make reads them.
 #[derive(Clone, Debug)]
@@ -133,6 +138,24 @@ impl Wanted {
         ))
     }
 
+    /// The functions of the build, and of the modules outside of the tree that are built (`M=`).
+    fn functions(&self, by_linker: bool) -> Result<FunctionsOfObjects, Error> {
+        let outside = self.targets.iter().rev().find_map(|word| {
+            word.strip_prefix("M=").or_else(|| word.strip_prefix("KBUILD_EXTMOD="))
+        });
+        // make is called in the tree.
+        let outside = outside.map(|directory| self.tree.join(directory));
+        let (of_build, of_outside): (Functions, Functions) = match by_linker {
+            true => (functions_of_links, functions_of_modules),
+            false => (functions_of_objects, functions_of_objects),
+        };
+        let mut functions = of_build(&self.build)?;
+        if let Some(outside) = outside {
+            functions.extend(of_outside(&outside)?);
+        }
+        Ok(functions)
+    }
+
     /// The variables of a request; `by_linker` says that objects hold no code.
     fn variables(
         &self,
@@ -157,8 +180,7 @@ impl Wanted {
             let name = format!("{}{hint}", file.display());
             beside::given::open(file).map_err(Error::doing(name))?;
         }
-        let functions_of = if by_linker { functions_of_links } else { functions_of_objects };
-        let functions = functions_of(&self.build).map_err(Error::doing(
+        let functions = self.functions(by_linker).map_err(Error::doing(
             "the objects with samples are looked for in a finished build; build once without a \
              profile",
         ))?;

@@ -130,6 +130,15 @@ pub const EDITED_FILES: &[EditedFile] = &[
         path: "include/asm-generic/vmlinux.lds.h",
         edits: &[Edit { construct: text_order::CONSTRUCT, change: Change::TextOrder }],
     },
+    EditedFile {
+        path: "scripts/module.lds.S",
+        edits: &[insert(
+            "the sections of modules",
+            Line::Starts("__patchable_function_entries :"),
+            Place::Before,
+            part(include_str!("../../../kernel/module.lds.S.part")),
+        )],
+    },
     EditedFile { path: "arch/x86/kernel/vmlinux.lds.S", edits: SECTIONS },
     EditedFile {
         path: "arch/arm64/Kconfig",

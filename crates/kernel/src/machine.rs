@@ -2,6 +2,7 @@
 
 use crate::architecture::Architecture;
 use crate::config::Config;
+use crate::modules::{self, Module};
 use crate::{Error, workload};
 use record::machine::{Execution, Failure, Guest};
 use std::io::Read;
@@ -66,6 +67,8 @@ pub struct BootImage {
     pub path: PathBuf,
     /// For which processor it is.
     pub architecture: Architecture,
+    /// The directory of the build that it was found in.
+    pub build: Option<PathBuf>,
 }
 
 /// The boot image that a name stands for: a bzImage, an Image of arm64, or the directory of a build.
@@ -82,7 +85,10 @@ pub fn boot_image(path: &Path) -> Result<BootImage, Error> {
         image.display()
     )))?;
     match Architecture::of_image(&start) {
-        Some(architecture) => Ok(BootImage { path: image, architecture }),
+        Some(architecture) => {
+            let build = path.is_dir().then(|| path.to_owned());
+            Ok(BootImage { path: image, architecture, build })
+        }
         None => Err(Error::of_file(
             &image,
             "not a boot image of Linux for x86-64 (no `HdrS` at offset 0x202) or arm64 (no `ARMd` \
@@ -135,6 +141,8 @@ pub fn named(kernels: &[String]) -> Result<(Vec<(String, BootImage)>, Architectu
 pub struct Initrd {
     /// Where it lies.
     pub path: PathBuf,
+    /// The modules in it that a guest loads, in this order.
+    pub modules: Vec<Module>,
     _own: Option<tempfile::TempDir>,
 }
 
@@ -146,13 +154,42 @@ impl Initrd {
     pub fn of(named: Option<&Path>, architecture: Architecture) -> Result<Initrd, Error> {
         if let Some(path) = named {
             beside::given::open(path).map_err(Error::io(path))?;
-            return Ok(Initrd { path: path.to_owned(), _own: None });
+            return Ok(Initrd { path: path.to_owned(), modules: Vec::new(), _own: None });
         }
-        let own = tempfile::Builder::new().prefix("planish-workload-").tempdir();
-        let own = own.map_err(Error::io(std::env::temp_dir()))?;
+        let own = scratch()?;
         let path = workload::build(architecture, None, own.path())?;
-        Ok(Initrd { path, _own: Some(own) })
+        Ok(Initrd { path, modules: Vec::new(), _own: Some(own) })
     }
+
+    /// The same with modules of a kernel behind it; nothing where none is wanted.
+    ///
+    /// # Errors
+    /// As [`modules::find`], and where it cannot be written.
+    pub fn with_modules(
+        &self,
+        kernel: &BootImage,
+        wanted: &[String],
+    ) -> Result<Option<Initrd>, Error> {
+        /// The kernel looks for a further archive where a word begins.
+        const WORD: usize = 4;
+        let modules = modules::find(kernel.build.as_deref(), wanted)?;
+        if modules.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes =
+            beside::given::read(&self.path, beside::given::DATA).map_err(Error::io(&self.path))?;
+        bytes.resize(bytes.len().next_multiple_of(WORD), 0);
+        bytes.extend(modules::archive(&modules)?);
+        let own = scratch()?;
+        let path = own.path().join(workload::INITRD);
+        beside::write(&path, bytes).map_err(Error::io(&path))?;
+        Ok(Some(Initrd { path, modules, _own: Some(own) }))
+    }
+}
+
+fn scratch() -> Result<tempfile::TempDir, Error> {
+    let own = tempfile::Builder::new().prefix("planish-workload-").tempdir();
+    own.map_err(Error::io(std::env::temp_dir()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use crate::check::compilations;
 use crate::command::Area;
 use crate::error::Error;
+use crate::modules::built;
 use object::{Object, ObjectSymbol, SymbolKind};
 use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,16 +77,20 @@ pub fn functions_of_objects(build: &Path) -> Result<FunctionsOfObjects, Error> {
 /// # Errors
 /// vmlinux, or a module that the build names, is missing or is no ELF file.
 pub fn functions_of_links(build: &Path) -> Result<FunctionsOfObjects, Error> {
-    let mut found =
-        FunctionsOfObjects::from([("vmlinux".to_owned(), functions(&build.join("vmlinux"))?)]);
-    let order = build.join("modules.order");
-    if order.is_file() {
-        let names = beside::given::read_text(&order, beside::given::TEXT);
-        for name in names.map_err(Error::io(&order))?.lines() {
-            // Linux named the module here up to 6.1, its object later.
-            let module = Path::new(name).with_extension("ko");
-            found.insert(module.display().to_string(), functions(&build.join(&module))?);
-        }
+    let mut found = functions_of_modules(build)?;
+    found.insert("vmlinux".to_owned(), functions(&build.join("vmlinux"))?);
+    Ok(found)
+}
+
+/// The same of the modules that a directory names in its modules.order.
+///
+/// # Errors
+/// Where one is missing or is no ELF file.
+pub fn functions_of_modules(directory: &Path) -> Result<FunctionsOfObjects, Error> {
+    let mut found = FunctionsOfObjects::new();
+    for module in built(directory)? {
+        let name = module.strip_prefix(directory).unwrap_or(&module).display().to_string();
+        found.insert(name, functions(&module)?);
     }
     Ok(found)
 }

@@ -192,7 +192,8 @@ pub fn sample(
 }
 
 /// Boots a kernel and counts every branch that it takes in `image`, the kernel with symbols;
-/// `output` names the counts in messages. `None` where the user ended it.
+/// `output` names the counts in messages. Branches in the modules that `options` name count too.
+/// `None` where the user ended it.
 ///
 /// # Errors
 /// Where the machine fails, or the kernel is another one than that of `image`.
@@ -209,13 +210,23 @@ pub fn count(
     };
     let (start, end) = counted.text;
     let build_id = counted.build_id.clone();
-    let text = KernelText { start, end, name: counted.map_name.to_owned(), build_id };
+    let mut texts = vec![KernelText { start, end, name: counted.map_name.to_owned(), build_id }];
+    texts.extend(counted.modules.iter().map(|module| {
+        let (start, end) = module.text();
+        let (name, build_id) = (module.path.clone(), module.build_id.clone());
+        KernelText { start, end, name, build_id }
+    }));
+    let mut images = vec![Arc::clone(image)];
+    for path in options.modules.values() {
+        let opened = Image::open(path).map_err(Error::doing(path.display().to_string()))?;
+        images.push(Arc::new(opened));
+    }
     let traces = counted.traces.iter().map(|counted| {
         let next_from = counted.next_from.unwrap_or(Trace::NONE);
         let trace = Trace { from: counted.from, to: counted.to, next_from };
         TraceCount { trace, count: counted.count, mispredicted: 0 }
     });
-    let found = aggregate(output, &text, traces, image);
+    let found = aggregate(output, &texts, traces, &images);
     Ok(Some((counted, found.map_err(Error::Counts)?)))
 }
 

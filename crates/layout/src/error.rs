@@ -156,3 +156,18 @@ pub enum Error {
     #[error(transparent)]
     Image(#[from] image::Error),
 }
+
+impl Error {
+    /// Whether nothing was counted in the image, or hardly anything: its start-up code alone, or its
+    /// table of calls to libraries. For one of several images that is fine.
+    pub fn is_of_hardly_anything(&self) -> bool {
+        /// Of so few branches nothing can be laid out, wherever they are.
+        const FEW: u64 = 1000;
+        match self {
+            Error::NoCounts { .. } | Error::NothingHot { .. } => true,
+            Error::TooFewEdges { entered, .. } => *entered < FEW,
+            Error::Counts(error) => matches!(error, counts::Error::OtherImage { .. }),
+            _ => false,
+        }
+    }
+}

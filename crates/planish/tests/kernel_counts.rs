@@ -88,7 +88,13 @@ fn exact(guest: &Guest, dir: &Path, image: &Arc<Image>) -> Result<Counts, counts
         count: found.count,
         mispredicted: 0,
     });
-    Ok(counts::kernel::aggregate(&dir.join("kernel.counts"), &text, traces, image)?.counts)
+    Ok(counts::kernel::aggregate(
+        &dir.join("kernel.counts"),
+        &[text],
+        traces,
+        std::slice::from_ref(image),
+    )?
+    .counts)
 }
 
 /// Records each single branch of the machine with the 31 before it, and counts that as `planish
@@ -181,6 +187,60 @@ fn counts_of_another_build_are_refused_by_both_build_ids() {
     {
         assert!(error.contains(part), "no `{part}` in: {error}");
     }
+}
+
+/// The file of the module that the machine says it has loaded.
+fn module(dir: &Path) -> PathBuf {
+    let path = dir.join("loops.ko");
+    let words =
+        ["-m64", "-DONLY_MODULE", "-r", "-nostdlib", "-fuse-ld=lld", "-Wl,--build-id=0x05060708"];
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs/machine.S");
+    let done =
+        Command::new("clang-22").args(words).arg("-o").arg(&path).arg(source).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    path
+}
+
+#[test]
+fn branches_in_a_module_lie_in_its_file_whether_counted_or_sampled() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some((guest, image)) = machine(dir.path()) else { return };
+    let kernel = link(dir.path(), "kernel", &["-m32", "-DMODULE", "-Wl,--build-id=none"]).unwrap();
+    let guest = Guest { kernel, ..guest };
+    let loops = module(dir.path());
+    let options = KernelOptions {
+        modules: [("loops".to_owned(), loops.clone())].into_iter().collect(),
+        ..options()
+    };
+    let output = dir.path().join("kernel.counts");
+    let counted = kernel::recording::count(&guest, &options, &image, &output, &mut |_, _| {});
+    let (_, found) = counted.unwrap().unwrap();
+    let opened = Arc::new(Image::open(&loops).unwrap());
+    let code = opened.sections().iter().find(|section| section.is_executable()).unwrap();
+    let work = code.address.0;
+    let own = found.of(&opened, &output).unwrap();
+    let expected = [
+        (None, Some(work), 2),
+        (Some(work), Some(work + 13), 200),
+        (Some(work + 8), Some(work), 198),
+        (Some(work + 13), Some(work + 5), 200),
+    ];
+    assert_eq!(branches(own), expected);
+    let of_kernel = found.of(&image, &output).unwrap();
+    assert_eq!(branches(of_kernel), [(Some(ENTRY + 2), None, 2)]);
+    let book = &found.counts.ledger.branches;
+    assert_eq!((book.used, book.entered), (600, 600));
+
+    let path = dir.path().join("perf.data");
+    kernel::recording::sample(&guest, &options, &path, &mut |_, _| {}).unwrap();
+    let input = perfdata::Input::open(&path).unwrap();
+    let how = Aggregation { rules: Rules::Auto, threads: 1, pid: None, paths: false };
+    let images = [image, Arc::clone(&opened)];
+    let sampled = counts::aggregate::aggregate(&path, &input, &images, how, &|_| {}).unwrap();
+    let places = |counts: &ImageCounts| -> Vec<_> {
+        branches(counts).into_iter().map(|(from, to, _)| (from, to)).collect()
+    };
+    assert_eq!(places(sampled.of(&opened, &path).unwrap()), places(own));
 }
 
 /// A kernel of the developer's own, with its vmlinux: `planish kernel measure` counts the same

@@ -13,17 +13,21 @@
 //! ```
 //!
 //! A kernel for arm64 lists `_stext` alone, unless it has `KALLSYMS_ALL`: that address with
-//! `_stext` as the line's last word does too.
+//! `_stext` as the line's last word does too. Each module that is loaded may have a line
+//! `planish-module`, with its line of /proc/modules and, as hexadecimal digits behind it, what
+//! /sys/module/NAME/notes/.note.gnu.build-id holds.
 
 use crate::emulate::Spool;
 use crate::features::features;
 use crate::file::Output;
 use crate::machine::{Board, Limits, Plugin, Run, Transcript, Watcher};
+use crate::modules::{apart, parse_line};
 use crate::seen::BuildId;
 use crate::sys::{ForwardSignals, Map};
 use crate::{Error, Summary, attr, merge};
 use qemu_branches::records::{self, Stamp};
 use qemu_branches::spool;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -33,6 +37,7 @@ use std::time::{Duration, Instant};
 
 mod traces;
 
+pub use crate::modules::Module;
 pub use traces::{Counted, TraceCount, count};
 
 /// Name of the event in perf.data.
@@ -58,6 +63,9 @@ pub struct KernelOptions {
     pub timeout: Option<Duration>,
     /// The workload must print `planish: end` before the machine ends.
     pub to_the_end: bool,
+    /// Files of modules by their names, for those that the guest says it has loaded. Others are named
+    /// `[NAME]` in the recording.
+    pub modules: BTreeMap<String, PathBuf>,
     /// The command that the file states, where it is not to be the one that runs: that of a
     /// temporary initrd would be another each time.
     pub stated: Option<Vec<OsString>>,
@@ -71,6 +79,7 @@ impl Default for KernelOptions {
             sections: None,
             timeout: None,
             to_the_end: false,
+            modules: BTreeMap::new(),
             stated: None,
         }
     }
@@ -103,7 +112,12 @@ struct Said {
     /// Where its text lies.
     text: Option<Text>,
     build_id: Option<Vec<u8>>,
+    /// Modules by their names, with all of their memory.
+    modules: Vec<Module>,
 }
+
+/// A guest says of more modules that they are loaded than any kernel has: these are left out.
+const MOST_MODULES: usize = 10_000;
 
 impl Said {
     fn text(&self) -> Result<Text, Error> {
@@ -128,7 +142,25 @@ impl Said {
             }
         } else if let Some(rest) = after("planish-notes ") {
             self.build_id = build_id(&bytes(rest));
+        } else if let Some(rest) = after("planish-module ") {
+            let notes = rest.rsplit(' ').next().unwrap_or_default();
+            let module = parse_line(rest).map(|(start, len, name)| Module {
+                path: name.to_owned(),
+                start,
+                len,
+                build_id: build_id(&bytes(notes)),
+            });
+            self.modules.extend(module.filter(|_| self.modules.len() < MOST_MODULES));
         }
+    }
+
+    /// Where modules lie; `files` by their names.
+    fn modules(&self, files: &BTreeMap<String, PathBuf>) -> Vec<Module> {
+        let named = |module: &Module| {
+            let file = files.get(&module.path).map(|file| file.display().to_string());
+            Module { path: file.unwrap_or_else(|| format!("[{}]", module.path)), ..module.clone() }
+        };
+        apart(self.modules.iter().map(named).collect())
     }
 }
 
@@ -184,6 +216,8 @@ pub fn record(
     let Text { start: text, end, map_name } = said.text()?;
     let stamp = Stamp { pid: -1, tid: 0, time: 0, id: spool::EVENT_ID };
     file.records(&records::kernel_mmap(stamp, text, end - text, map_name.as_bytes()))?;
+    let modules = said.modules(&options.modules);
+    modules.iter().try_for_each(|module| file.records(&module.record(stamp)))?;
     file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
     let merged =
@@ -195,9 +229,10 @@ pub fn record(
     }
     let id =
         said.build_id.map(|id| BuildId { path: b"[kernel.kallsyms]".to_vec(), id, kernel: true });
+    let ids = id.into_iter().chain(modules.iter().filter_map(Module::file));
     let board = argv.first().and_then(|program| Board::of_emulator(program)).unwrap_or_default();
     let stated = options.stated.as_deref().unwrap_or(argv);
-    let mut features = features(Some(board.processor()), Some(stated), &merged, id);
+    let mut features = features(Some(board.processor()), Some(stated), &merged, ids);
     features.clockid = None;
     let summary = Summary {
         output: output.to_owned(),
@@ -296,6 +331,16 @@ mod tests {
         assert_eq!(said.text, None, "kptr_restrict hides the addresses");
         said.line("planish-text ffff800080010000 ffff800080380000 _stext\r");
         assert_eq!(said.text.unwrap().map_name, "[kernel.kallsyms]_stext");
+        let note = "040000000400000003000000474e5500beef0000";
+        said.line(&format!("planish-module fat 8192 1 vfat, Live 0xffffffffc0001000 {note}\r"));
+        said.line("planish-module vfat 4096 0 - Live 0xffffffffc0002000 (E)");
+        said.line("planish-module hidden 4096 0 - Live 0x0000000000000000");
+        said.line("planish-module ../x 4096");
+        let files = BTreeMap::from([("fat".to_owned(), PathBuf::from("/out/fat.ko"))]);
+        let found = said.modules(&files);
+        let shown: Vec<_> = found.iter().map(|module| (module.path.as_str(), module.len)).collect();
+        assert_eq!(shown, [("/out/fat.ko", 4096), ("[vfat]", 4096)]);
+        assert_eq!((&found[0].build_id, &found[1].build_id), (&Some(vec![0xbe, 0xef]), &None));
         assert_eq!(build_id(&[255; 40]), None);
         assert_eq!(build_id(&[]), None);
     }

@@ -1,15 +1,72 @@
 //! The kernel's modules and its own build ID, from /proc and /sys.
 
+use crate::seen::BuildId;
+use perfdata::RuntimeAddr;
+use qemu_branches::records::{self, Mapping, Stamp};
 use std::path::{Path, PathBuf};
 
 /// A loaded module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Module {
-    /// Its file under `/lib/modules`, else its name in brackets.
+pub struct Module {
+    /// Its file, else its name in brackets.
     pub path: String,
+    /// Where its text begins.
     pub start: u64,
+    /// Bytes from there that may be its own.
     pub len: u64,
+    /// Its build ID, where it is known.
     pub build_id: Option<Vec<u8>>,
+}
+
+impl Module {
+    /// Its first run-time address, and one past its last.
+    pub fn text(&self) -> (RuntimeAddr, RuntimeAddr) {
+        (RuntimeAddr(self.start), RuntimeAddr(self.start.saturating_add(self.len)))
+    }
+
+    /// The record that tells where it lies.
+    pub(crate) fn record(&self, stamp: Stamp) -> Vec<u8> {
+        let mapping = Mapping {
+            start: self.start,
+            len: self.len,
+            file_offset: 0,
+            device: (0, 0),
+            inode: 0,
+            path: self.path.clone().into_bytes(),
+            build_id: self.build_id.clone(),
+        };
+        let mut record = records::mmap2(stamp, &mapping);
+        in_kernel(&mut record);
+        record
+    }
+
+    /// Its file by its build ID, where that is known.
+    pub(crate) fn file(&self) -> Option<BuildId> {
+        let (path, kernel) = (self.path.clone().into_bytes(), true);
+        self.build_id.clone().map(|id| BuildId { path, id, kernel })
+    }
+}
+
+/// Says of a record that it speaks of the kernel: the low three bits of `misc`.
+fn in_kernel(record: &mut [u8]) {
+    const MODE: u8 = 7;
+    const KERNEL: u8 = 1;
+    let low = if cfg!(target_endian = "little") { 4 } else { 5 };
+    record.get_mut(low).into_iter().for_each(|misc| *misc = *misc & !MODE | KERNEL);
+}
+
+/// Modules whose addresses are shown, by address. Since Linux 6.4 a module's parts lie apart, and its
+/// size is that of all of them: what lies behind the next one's begin is not its own.
+pub(crate) fn apart(mut modules: Vec<Module>) -> Vec<Module> {
+    modules.retain(|module| module.start != 0);
+    modules.sort_by_key(|module| module.start);
+    let ends = modules.iter().skip(1).map(|next| next.start).chain([u64::MAX]);
+    let ends: Vec<u64> = ends.collect();
+    for (module, next) in modules.iter_mut().zip(ends) {
+        module.len = module.len.min(next.saturating_sub(module.start));
+    }
+    modules.retain(|module| module.len > 0);
+    modules
 }
 
 /// Where the kernel describes itself, and where its modules' files are.
@@ -51,7 +108,7 @@ impl Places {
     /// All loaded modules whose addresses are shown, by address.
     pub(crate) fn loaded(&self) -> Vec<Module> {
         let Ok(text) = std::fs::read_to_string(&self.modules) else { return Vec::new() };
-        let mut found: Vec<(u64, u64, &str)> = text
+        let found: Vec<(u64, u64, &str)> = text
             .lines()
             .filter_map(|line| parse_line(line))
             .map(|module| self.refine(module))
@@ -59,23 +116,18 @@ impl Places {
         if found.is_empty() {
             return Vec::new();
         }
-        found.retain(|(start, ..)| *start != 0);
-        found.sort_unstable();
         let files = module_files(&self.files);
-        let ends =
-            found.iter().skip(1).map(|(next, ..)| *next).chain([u64::MAX]).collect::<Vec<_>>();
-        let modules = found.into_iter().zip(ends).map(|((start, size, name), next)| {
+        let modules = found.into_iter().map(|(start, len, name)| {
             let notes = self.sys.join("module").join(name).join("notes/.note.gnu.build-id");
             let file = files.iter().find(|(known, _)| known == name).map(|(_, path)| path.clone());
             Module {
                 path: file.unwrap_or_else(|| format!("[{name}]")),
                 start,
-                // Since Linux 6.4 a module's parts lie apart, and the size is that of all of them.
-                len: size.min(next.saturating_sub(start)),
+                len,
                 build_id: std::fs::read(notes).ok().and_then(|bytes| note_build_id(&bytes)),
             }
         });
-        modules.filter(|module| module.len > 0).collect()
+        apart(modules.collect())
     }
 
     /// Where /proc/modules hides the address, the sections may show it.
@@ -93,7 +145,7 @@ fn hex(text: &str) -> Option<u64> {
 }
 
 /// `name size users dependants state address`
-fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
+pub(crate) fn parse_line(line: &str) -> Option<(u64, u64, &str)> {
     let mut words = line.split(' ');
     let (name, size) = (words.next()?, words.next()?.parse().ok()?);
     let safe = !name.is_empty() && !name.contains(['/', '\0']) && !name.starts_with('.');
@@ -128,12 +180,12 @@ fn module_files(root: &Path) -> Vec<(String, String)> {
     found
 }
 
-/// The GNU build ID among the notes.
 /// The build ID of the kernel that runs; none where it has none or hides it.
 pub fn running_kernel_id() -> Option<Vec<u8>> {
     Places::here().kernel_build_id()
 }
 
+/// The GNU build ID among the notes.
 fn note_build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
     const GNU_BUILD_ID: u32 = 3;
     let word = |bytes: &[u8], at: usize| -> Option<u32> {

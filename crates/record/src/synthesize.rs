@@ -172,31 +172,11 @@ impl<'o> Synthesizer<'o> {
             }));
         }
         for module in places.loaded() {
-            let path = module.path.into_bytes();
-            let mapping = Mapping {
-                start: module.start,
-                len: module.len,
-                file_offset: 0,
-                device: (0, 0),
-                inode: 0,
-                path: path.clone(),
-                build_id: module.build_id.clone(),
-            };
-            let mut record = records::mmap2(stamp, &mapping);
-            in_kernel(&mut record);
-            self.write(record)?;
-            self.kernel_files.extend(module.build_id.map(|id| BuildId { path, id, kernel: true }));
+            self.write(module.record(stamp))?;
+            self.kernel_files.extend(module.file());
         }
         Ok(())
     }
-}
-
-/// Says of a record that it speaks of the kernel: the low three bits of `misc`.
-fn in_kernel(record: &mut [u8]) {
-    const MODE: u8 = 7;
-    const KERNEL: u8 = 1;
-    let low = if cfg!(target_endian = "little") { 4 } else { 5 };
-    record.get_mut(low).into_iter().for_each(|misc| *misc = *misc & !MODE | KERNEL);
 }
 
 /// Start and end of the kernel's text. The list of symbols costs the kernel time to write: where

@@ -39,7 +39,7 @@ impl Identity {
     /// # Errors
     /// Where it cannot be read, or is no such image.
     pub fn of_image(path: &Path) -> Result<Identity, Error> {
-        let BootImage { path, architecture } = boot_image(path)?;
+        let BootImage { path, architecture, .. } = boot_image(path)?;
         let (text, place) = match architecture {
             Architecture::X86_64 => (version_in_header(&path), "where the header at 0x20e says"),
             Architecture::Arm64 => (version_in_code(&path), "behind `Linux version `"),

@@ -60,6 +60,10 @@ pub fn files(minor: u32) -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "scripts/module.lds.S",
+            "SECTIONS {\n\t__jump_table\t\t0 : ALIGN(8) { KEEP(*(__jump_table)) }\n\n\t__patchable_function_entries : { *(__patchable_function_entries) }\n}\n".to_owned(),
+        ),
+        (
             "arch/x86/kernel/vmlinux.lds.S",
             "SECTIONS\n{\n\t.text : {\n\t\tTEXT_TEXT\n\t\tSCHED_TEXT\n\t}\n\tDWARF_DEBUG\n\tELF_DETAILS\n\n\tDISCARDS\n}\n".to_owned(),
         ),

@@ -4,7 +4,7 @@
 //! which is the branch and the straight line behind it. Nothing is sampled, so on a deterministic
 //! machine the counts are those of the run, and their sum is the number of taken branches.
 
-use super::{KernelOptions, Watcher, directory, no_branch, run};
+use super::{KernelOptions, Module, Watcher, directory, no_branch, run};
 use crate::emulate::Spool;
 use crate::machine::Transcript;
 use crate::sys::{ForwardSignals, Map};
@@ -44,6 +44,8 @@ pub struct Counted {
     pub map_name: &'static str,
     /// The kernel's build ID, where its notes hold one.
     pub build_id: Option<Vec<u8>>,
+    /// Where its modules lie, as far as the guest says.
+    pub modules: Vec<Module>,
     /// What the guest said.
     pub transcript: Transcript,
     /// How long all took.
@@ -104,6 +106,7 @@ pub fn count(
         taken_branches: taken,
         text: (RuntimeAddr(text.start), RuntimeAddr(text.end)),
         map_name: text.map_name,
+        modules: said.modules(&options.modules),
         build_id: said.build_id,
         transcript,
         elapsed: start.elapsed(),

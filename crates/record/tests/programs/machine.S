@@ -3,10 +3,13 @@
 // triple fault. With the addresses below, system calls begin at UPPER + 0x202000, work() lies a page behind, held() two.
 //
 // Call 0: work(rdi)   1: print rsi bytes from rdi   2: held(rdi)   3: end
+//
+// With MODULE it says that work() and held() are a module's; with ONLY_MODULE it is this module's file alone.
 
 #define UPPER 0xffffffff80000000
 
         .text
+#ifndef ONLY_MODULE
         .code32
         .p2align 2
         .long 0x1badb002, 0, -0x1badb002
@@ -82,6 +85,7 @@ print:
 end:
         lidt none(%rip)
         int3
+#endif
 
         .p2align 12
 work:
@@ -105,6 +109,10 @@ held:
         dec %rdi
         jne held
         sysretq
+#ifdef ONLY_MODULE
+        .section .modinfo, "a"
+        .asciz "license=GPL"
+#else
 
         .macro marker section
         .byte 0x0f, 0x1f, 0x84, 0x00
@@ -127,7 +135,12 @@ held:
 
         .p2align 12
 user:
+#ifdef MODULE
+        say "planish-text ffffffff80201000 ffffffff80203000\r\n"
+        say "planish-module loops 8192 0 - Live 0xffffffff80203000 040000000400000003000000474e550005060708\r\n"
+#else
         say "\033[2Jplanish-text ffffffff80201000 ffffffff80210000\r\n"
+#endif
         say "planish-notes 040000000400000003000000474e550001020304\n"
 #ifdef LATER
         say "planish: begin 2\n"
@@ -192,3 +205,4 @@ low:    .skip 4096
 high:   .skip 4096
 gates:  .skip 4096
 stack:
+#endif

@@ -6,3 +6,4 @@ pub mod counts;
 pub mod prepare;
 pub mod record;
 pub mod time;
+pub mod together;

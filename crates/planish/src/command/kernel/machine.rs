@@ -2,7 +2,8 @@
 
 use crate::cli::Format;
 use crate::progress::Ticker;
-use kernel::machine::{BootMachine, MEMORY_MIB, MOST_CPUS, TIMEOUT_S};
+use anyhow::bail;
+use kernel::machine::{BootImage, BootMachine, MEMORY_MIB, MOST_CPUS, TIMEOUT_S};
 use record::machine::Statement;
 use std::path::PathBuf;
 
@@ -21,10 +22,52 @@ pub struct Booted {
     #[arg(long, value_name = "FILE")]
     pub initrd: Option<PathBuf>,
     #[command(flatten)]
+    pub modules: ModuleArgs,
+    #[command(flatten)]
     pub machine: MachineArgs,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+/// Modules that a kernel loads before the workload runs.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ModuleArgs {
+    /// A module to load first, with those that it needs: one of the build's directory by name, or a file
+    /// (./NAME.ko). KERNEL= before a file says for which kernel it is. Repeatable
+    #[arg(long = "module", value_name = "[KERNEL=]MODULE")]
+    modules: Vec<String>,
+}
+
+impl ModuleArgs {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.modules.is_empty()
+    }
+
+    /// Those of a kernel of this name.
+    pub fn of(&self, kernel: &str) -> Vec<String> {
+        let own = |word: &String| match word.split_once('=') {
+            Some((name, module)) => (name == kernel).then(|| module.to_owned()),
+            None => Some(word.clone()),
+        };
+        self.modules.iter().filter_map(own).collect()
+    }
+
+    /// Whether each is for all kernels or one of these.
+    ///
+    /// # Errors
+    /// Where one is for another kernel.
+    pub fn are_for(&self, kernels: &[(String, BootImage)]) -> anyhow::Result<()> {
+        let known = |name: &str| kernels.iter().any(|(kernel, _)| kernel == name);
+        for word in &self.modules {
+            if let Some((name, _)) = word.split_once('=').filter(|(name, _)| !known(name)) {
+                let names: Vec<&str> = kernels.iter().map(|(kernel, _)| kernel.as_str()).collect();
+                bail!("--module {word}: there is no kernel {name}, but {}", names.join(", "));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Options of the machine.

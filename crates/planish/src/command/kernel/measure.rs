@@ -19,6 +19,8 @@ use std::time::Instant;
 Examples:
   planish kernel measure base=out.base autofdo=out.autofdo
   planish kernel measure base.bzImage new.bzImage --initrd my.cpio --format json
+  planish kernel measure base=out.base new=out.new --module ext4 \\
+      --module base=./old/my.ko --module new=./my.ko
 
 Exit codes: 0 fine, 1 the last kernel takes more branches or fetches more lines
 anew than the first, 2 wrong usage or input, or a machine failed (the end of
@@ -33,12 +35,15 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let ((kernels, architecture), machine) =
         (named(&args.boot.kernels)?, args.boot.machine.machine());
     let initrd = Initrd::of(args.boot.initrd.as_deref(), architecture)?;
+    args.boot.modules.are_for(&kernels)?;
     crate::command::handle_interrupts();
     let mut found = Counts::default();
     for (name, image) in kernels {
         let began = Instant::now();
         let mut watch = watcher(&format!("measure {name}"), global.quiet);
-        let whole = found.boot(name.clone(), &image, &machine, &initrd, &mut watch);
+        let with = initrd.with_modules(&image, &args.boot.modules.of(&name))?;
+        let own = with.as_ref().unwrap_or(&initrd);
+        let whole = found.boot(name.clone(), &image, &machine, own, &mut watch);
         drop(watch);
         if !whole? {
             eprintln!("planish: interrupted; the machine was ended");

@@ -6,12 +6,15 @@ mod check;
 mod compare;
 mod config;
 mod here;
+mod layout;
 mod machine;
 mod measure;
 mod optimize;
 mod prepare;
+mod profile;
 mod record;
 mod time;
+mod together;
 mod workload;
 
 use crate::cli::Global;
@@ -45,7 +48,7 @@ With your own configuration, machines and load:
   planish kernel build . && planish kernel check .
 Install and boot it, then record while it works:
   planish kernel record --hardware -o perf.data -- sleep 60
-  planish profile perf.data --binary vmlinux -o kernel.afdo
+  planish kernel profile . perf.data -o kernel.afdo
   planish kernel build . --profile kernel.afdo --first-round";
 
 #[derive(Debug, clap::Subcommand)]
@@ -62,6 +65,10 @@ enum Tool {
     Workload(workload::Args),
     /// Record a kernel, under emulation where there is no branch hardware
     Record(record::Args),
+    /// Make the sample profile of a kernel and its modules
+    Profile(profile::Args),
+    /// Lay out a kernel and its modules
+    Layout(layout::Args),
     /// Count what kernels cost, section by section of a workload
     Measure(measure::Args),
     /// Compare how long kernels take with a workload
@@ -83,6 +90,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Tool::Build(args) => build::run(args, global),
         Tool::Workload(args) => workload::run(args, global),
         Tool::Record(args) => record::run(args, global),
+        Tool::Profile(args) => profile::run(args, global),
+        Tool::Layout(args) => layout::run(args, global),
         Tool::Measure(args) => measure::run(args, global),
         Tool::Time(args) => time::run(args, global),
         Tool::Here(args) => here::run(args, global),

@@ -3,7 +3,7 @@
 
 mod native;
 
-use super::machine::{MachineArgs, cpus, watcher};
+use super::machine::{MachineArgs, ModuleArgs, cpus, watcher};
 use crate::cli::{Choice, FINE, Format, Global};
 use crate::command::{INTERRUPTED, aggregate};
 use crate::output;
@@ -37,6 +37,7 @@ Examples:
   planish kernel record out --counts -o kernel.counts  # every branch, counted
   planish kernel record bzImage --initrd my.cpio --sections all \\
       --deterministic -o kernel.data
+  planish kernel record out --module ext4 --initrd my.cpio -o kernel.data
   planish kernel record --hardware -o kernel.data -- sleep 60
   planish kernel record --native out/native/base -o kernel.data
 
@@ -85,6 +86,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = cpus(), conflicts_with = "hardware")]
     cpus: u8,
     #[command(flatten)]
+    modules: ModuleArgs,
+    #[command(flatten)]
     machine: MachineArgs,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
@@ -93,6 +96,9 @@ pub struct Args {
     #[arg(last = true, value_name = "COMMAND", requires = "hardware")]
     command: Vec<std::ffi::OsString>,
 }
+
+/// What the kernel that is recorded is called by KERNEL=.
+const NAME: &str = "kernel";
 
 /// Parts of a machine's run.
 const SECTIONS: Choice<Sections> = Choice(&[
@@ -104,6 +110,9 @@ const SECTIONS: Choice<Sections> = Choice(&[
 
 /// Runs the command.
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
+    if (args.hardware || args.native) && !args.modules.is_empty() {
+        bail!("--module is for a kernel that boots; what runs here has its modules loaded already");
+    }
     let Some(kernel) = &args.kernel else { return hardware(args) };
     if args.native {
         return native::record(args, kernel);
@@ -122,6 +131,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let image = boot_image(kernel)?;
+    args.modules.are_for(&[(NAME.to_owned(), image.clone())])?;
     let vmlinux =
         if args.counts { Some(recording::vmlinux(kernel, args.binary.as_deref())?) } else { None };
     let inputs = std::iter::once(&image.path).chain(&args.initrd).chain(&vmlinux);
@@ -134,7 +144,8 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             directory.display()
         );
     }
-    let initrd = Initrd::of(args.initrd.as_deref(), image.architecture)?;
+    let plain = Initrd::of(args.initrd.as_deref(), image.architecture)?;
+    let initrd = plain.with_modules(&image, &args.modules.of(NAME))?.unwrap_or(plain);
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
     let (machine, parts) = (args.machine.machine(), args.sections);
     let guest = machine.guest(&image, &initrd.path, parts.word(), execution);
@@ -144,6 +155,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         sections: parts.numbers(),
         timeout: Some(machine.timeout()),
         to_the_end: true,
+        modules: initrd.modules.iter().map(|one| (one.name.clone(), one.path.clone())).collect(),
         stated: args.initrd.is_none().then(|| guest.argv_with_initrd("planish's workload")),
         ..KernelOptions::default()
     };

@@ -92,11 +92,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         output::refuse_inputs([raw.as_path()], inputs)?;
     }
     let initrd = Initrd::of(initrd, architecture)?;
-    let guest = |(_, image): &(String, BootImage)| {
+    args.boot.modules.are_for(&kernels)?;
+    let with = |(name, image): &(String, BootImage)| {
+        initrd.with_modules(image, &args.boot.modules.of(name))
+    };
+    let with = kernels.iter().map(with).collect::<Result<Vec<_>, _>>()?;
+    let guest = |((_, image), with): (&(String, BootImage), &Option<Initrd>)| {
+        let initrd = with.as_ref().unwrap_or(&initrd);
         let guest = machine.guest(image, &initrd.path, "all", execution.clone());
         Guest { cpus: args.cpus.unwrap_or(1), ..guest }
     };
-    let guests: Vec<Guest> = kernels.iter().map(guest).collect();
+    let guests: Vec<Guest> = kernels.iter().zip(&with).map(guest).collect();
     let keep = Keep { raw: args.raw.as_deref(), resume: args.resume };
     let boots = Boots::guests(&guests, kept::digest(&initrd.path)?, machine.timeout(), keep);
     let margin = args.margin.map(|per_cent| per_cent / 100.0);

@@ -143,16 +143,7 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
 
 /// Whether nothing was counted in the binary, or hardly anything.
 fn is_uncounted(error: &anyhow::Error) -> bool {
-    use layout::Error::{Counts, NoCounts, NothingHot, TooFewEdges};
-    /// Of so few branches nothing can be laid out, wherever they are.
-    const FEW: u64 = 1000;
-    let other = |error: &layout::Error| {
-        // Its start-up code alone, or its table of calls to libraries.
-        let nothing = matches!(error, NoCounts { .. } | NothingHot { .. });
-        let few = matches!(error, TooFewEdges { entered, .. } if *entered < FEW);
-        nothing || few || matches!(error, Counts(counts::Error::OtherImage { .. }))
-    };
-    error.downcast_ref().is_some_and(other)
+    error.downcast_ref().is_some_and(layout::Error::is_of_hardly_anything)
 }
 
 /// Writes the files of an image that was not run, and says so.
@@ -173,7 +164,7 @@ fn empty(args: &MakeArgs, outputs: &[PathBuf], global: &Global) -> anyhow::Resul
 }
 
 /// Whether a path ends where a name could begin, so that files of this prefix would have none.
-fn names_directory(prefix: &Path) -> bool {
+pub fn names_directory(prefix: &Path) -> bool {
     let bytes = prefix.as_os_str().as_encoded_bytes();
     let name = bytes.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     matches!(name, b"" | b"." | b"..")

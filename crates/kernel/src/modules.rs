@@ -1,0 +1,312 @@
+//! Which modules does a guest load, with which others before them, and how do they get there?
+//!
+//! A module says in its section `.modinfo` what it needs (`depends=`), what it asks for by name while
+//! it runs (`softdep=pre:`), and by which further names it answers (`alias=`). Source: Linux,
+//! `include/linux/module.h` and `linux/scripts/mod/modpost.c`.
+
+use crate::Error;
+use crate::initrd::Archive;
+use object::read::ReadCache;
+use object::{Object, ObjectSection};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Where a guest's init finds modules, in the order to load them in.
+const DIRECTORY: &str = "planish/modules";
+
+/// A module that a guest loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its name in /proc/modules.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+impl Module {
+    fn at(path: PathBuf) -> Module {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let name = stem.replace('-', "_");
+        Module { name, path: std::path::absolute(&path).unwrap_or(path) }
+    }
+}
+
+/// What a module says of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct About {
+    aliases: Vec<String>,
+    needs: Vec<String>,
+    asks_for: Vec<String>,
+}
+
+impl About {
+    fn read(path: &Path) -> Result<About, Error> {
+        let wrong = |what: &str| Error::of_file(path, what);
+        let file = beside::given::open(path).map_err(Error::io(path))?;
+        let cache = ReadCache::new(file);
+        let elf = object::File::parse(&cache);
+        let elf = elf.map_err(|_| wrong("not an ELF file; unpack a compressed module first"))?;
+        let info = elf.section_by_name(".modinfo").and_then(|section| section.data().ok());
+        let info = info.ok_or_else(|| wrong("no module of Linux: it has no section .modinfo"))?;
+        Ok(About::of(info))
+    }
+
+    /// From the texts of a `.modinfo`, each ended by a NUL.
+    fn of(info: &[u8]) -> About {
+        let mut about = About::default();
+        let named = |text: &str| text.replace('-', "_");
+        for text in info.split(|byte| *byte == 0) {
+            let text = String::from_utf8_lossy(text);
+            match text.split_once('=') {
+                Some(("alias", name)) => about.aliases.push(named(name)),
+                Some(("depends", names)) => {
+                    let names = names.split(',').filter(|name| !name.is_empty());
+                    about.needs.extend(names.map(named));
+                }
+                Some(("softdep", words)) => {
+                    let before = words.split_whitespace().skip_while(|word| *word != "pre:");
+                    let before = before.skip(1).take_while(|word| !word.ends_with(':'));
+                    about.asks_for.extend(before.map(named));
+                }
+                _ => {}
+            }
+        }
+        about
+    }
+}
+
+/// The files of a build's modules, in the order of `modules.order`; none where there is no such file.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn built(build: &Path) -> Result<Vec<PathBuf>, Error> {
+    let order = build.join("modules.order");
+    if !order.is_file() {
+        return Ok(Vec::new());
+    }
+    let names = beside::given::read_text(&order, beside::given::TEXT).map_err(Error::io(&order))?;
+    // Linux named the module here up to 6.1, its object later.
+    Ok(names.lines().map(|name| build.join(name).with_extension("ko")).collect())
+}
+
+/// The modules that a guest is to load, each after those that it needs: names of modules of the
+/// build, or files. What a module only asks for may be part of the kernel: where the build has no
+/// such module, it is left out.
+///
+/// # Errors
+/// Where there is no such module, or one that another needs is missing.
+pub fn find(build: Option<&Path>, wanted: &[String]) -> Result<Vec<Module>, Error> {
+    let mut search = Search { build, built: Vec::new(), aliases: None, found: Vec::new() };
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    if let Some(build) = build {
+        search.built = built(build)?.into_iter().map(Module::at).collect();
+    }
+    let is_file = |word: &&String| word.contains('/') || word.ends_with(".ko");
+    let mut files = wanted.iter().filter(is_file).map(|file| Module::at(file.into()));
+    // What is named as a file is meant wherever its name comes up.
+    search.built.splice(0..0, files.by_ref());
+    for word in wanted {
+        let module =
+            if is_file(&word) { Some(Module::at(word.into())) } else { search.named(word) };
+        let module = module.ok_or_else(|| search.missing(word))?;
+        search.add(module, &mut Vec::new())?;
+    }
+    Ok(search.found)
+}
+
+struct Search<'a> {
+    build: Option<&'a Path>,
+    built: Vec<Module>,
+    /// Of all modules of the build, read once one is asked for.
+    aliases: Option<BTreeMap<String, Module>>,
+    found: Vec<Module>,
+}
+
+impl Search<'_> {
+    fn named(&self, name: &str) -> Option<Module> {
+        let name = name.replace('-', "_");
+        self.built.iter().find(|module| module.name == name).cloned()
+    }
+
+    /// The one that answers by a name.
+    fn asked_for(&mut self, name: &str) -> Option<Module> {
+        let own = self.named(name);
+        let built = &self.built;
+        let aliases = self.aliases.get_or_insert_with(|| {
+            let of = |module: &Module| {
+                let about = About::read(&module.path).unwrap_or_default();
+                about.aliases.into_iter().map(|alias| (alias, module.clone())).collect::<Vec<_>>()
+            };
+            built.iter().flat_map(of).collect()
+        });
+        own.or_else(|| aliases.get(name).cloned())
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        let Some(build) = self.build else {
+            return Error::Wanted(format!(
+                "the module {name}: a boot image alone does not say where its modules are; give the \
+                 directory of its build, or a module's file, as ./{name}.ko"
+            ));
+        };
+        let reason = format!(
+            "has no module {name}: it is not among the {} of modules.order. Turn its option to =m \
+             and build the modules, or give its file, as ./{name}.ko",
+            self.built.len()
+        );
+        Error::of_file(build, &reason)
+    }
+
+    /// Adds a module behind what it needs; `open` are those whose needs are being added.
+    fn add(&mut self, module: Module, open: &mut Vec<String>) -> Result<(), Error> {
+        let known = self.found.iter().any(|known| known.name == module.name);
+        if known || open.contains(&module.name) {
+            return Ok(());
+        }
+        let about = About::read(&module.path)?;
+        open.push(module.name.clone());
+        for name in about.asks_for {
+            if let Some(needed) = self.asked_for(&name) {
+                self.add(needed, open)?;
+            }
+        }
+        for name in about.needs {
+            let needed = self.named(&name).ok_or_else(|| {
+                let reason = format!(
+                    "needs the module {name}, which is not among those given or built; give its \
+                     file before"
+                );
+                Error::of_file(&module.path, &reason)
+            })?;
+            self.add(needed, open)?;
+        }
+        open.pop();
+        self.found.push(module);
+        Ok(())
+    }
+}
+
+/// An archive with modules, to stand behind another one.
+///
+/// # Errors
+/// Where a file cannot be read.
+pub fn archive(modules: &[Module]) -> Result<Vec<u8>, Error> {
+    let mut archive = Archive::default();
+    for directory in DIRECTORY.match_indices('/').map(|(at, _)| at).chain([DIRECTORY.len()]) {
+        archive.directory(DIRECTORY.get(..directory).unwrap_or(DIRECTORY));
+    }
+    for (place, Module { name, path }) in modules.iter().enumerate() {
+        let bytes = beside::given::read(path, beside::given::DATA).map_err(Error::io(path))?;
+        let inside = format!("{DIRECTORY}/{place:04}-{name}.ko");
+        archive.program(&inside, &bytes).map_err(Error::io(path))?;
+    }
+    Ok(archive.finish())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that panics fails")]
+mod tests {
+    use super::*;
+
+    /// An ELF file that can be relocated, of two sections: `.modinfo` and their names (elf(5)).
+    fn elf(info: &[u8]) -> Vec<u8> {
+        const NAMES: &[u8] = b"\0.modinfo\0.shstrtab\0";
+        let (info_at, names_at) = (64, 64 + info.len());
+        let headers_at = (names_at + NAMES.len()).next_multiple_of(8);
+        let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
+        bytes.resize(16, 0);
+        let halves = |bytes: &mut Vec<u8>, of: &[u16]| {
+            of.iter().for_each(|half| bytes.extend(half.to_le_bytes()));
+        };
+        // ET_REL, EM_X86_64, EV_CURRENT; then entry, program headers, section headers, flags.
+        halves(&mut bytes, &[1, 62, 1, 0]);
+        [0, 0, headers_at as u64].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        halves(&mut bytes, &[0, 0, 64, 0, 0, 64, 3, 2]);
+        bytes.extend(info);
+        bytes.extend(NAMES);
+        bytes.resize(headers_at + 64, 0);
+        for (name, kind, at, size) in
+            [(1u32, 1u32, info_at, info.len()), (10, 3, names_at, NAMES.len())]
+        {
+            [name, kind].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            let words = [0, 0, at as u64, size as u64, 0, 1, 0];
+            words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        }
+        bytes
+    }
+
+    /// Writes a module with this `.modinfo`, and adds it to the build.
+    fn module(build: &Path, name: &str, info: &[&str]) {
+        let bytes = elf((info.join("\0") + "\0").as_bytes());
+        std::fs::write(build.join(format!("{name}.ko")), bytes).unwrap();
+        let order = build.join("modules.order");
+        let before = std::fs::read_to_string(&order).unwrap_or_default();
+        std::fs::write(&order, format!("{before}{name}.o\n")).unwrap();
+    }
+
+    fn names(found: Result<Vec<Module>, Error>) -> String {
+        let names: Vec<String> = found.unwrap().into_iter().map(|module| module.name).collect();
+        names.join(" ")
+    }
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn modules_come_after_those_that_they_need_and_ask_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let build = dir.path();
+        module(build, "ext4", &["depends=jbd2,mb-cache", "softdep=pre: crc32c post: late"]);
+        module(build, "jbd2", &["depends="]);
+        module(build, "mb-cache", &["depends=jbd2", "softdep=pre: built-in"]);
+        module(build, "crc32c_generic", &["alias=crc32c", "alias=crypto-crc32c", "license=GPL"]);
+        module(build, "late", &[]);
+        let found = find(Some(build), &words(&["ext4", "jbd2"]));
+        assert_eq!(names(found), "crc32c_generic jbd2 mb_cache ext4");
+        let file = build.join("late.ko").display().to_string();
+        assert_eq!(names(find(None, &[file])), "late");
+        assert_eq!(names(find(None, &[])), "");
+    }
+
+    #[test]
+    fn a_circle_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        module(dir.path(), "a", &["softdep=pre: b"]);
+        module(dir.path(), "b", &["depends=a"]);
+        assert_eq!(names(find(Some(dir.path()), &words(&["a"]))), "b a");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        module(dir.path(), "a", &["depends=gone"]);
+        let said = |build: Option<&Path>, word: &str| {
+            find(build, &words(&[word])).unwrap_err().to_string()
+        };
+        let text = said(Some(dir.path()), "none");
+        assert!(text.contains("has no module none: it is not among the 1 of"), "{text}");
+        assert!(said(None, "a").contains("give the directory of its build"));
+        let text = said(Some(dir.path()), "a");
+        assert!(text.contains("a.ko: needs the module gone"), "{text}");
+        let other = dir.path().join("x.ko");
+        std::fs::write(&other, b"\xfd7zXZ").unwrap();
+        let text = said(None, &other.display().to_string());
+        assert!(text.contains("x.ko: not an ELF file; unpack"), "{text}");
+    }
+
+    #[test]
+    fn the_archive_has_them_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        module(dir.path(), "b", &["depends=a"]);
+        module(dir.path(), "a", &[]);
+        let bytes = archive(&find(Some(dir.path()), &words(&["b"])).unwrap()).unwrap();
+        let at = |name: &str| bytes.windows(name.len()).position(|part| part == name.as_bytes());
+        let places =
+            ["planish\0", "planish/modules\0", "modules/0000-a.ko\0", "modules/0001-b.ko\0"];
+        let places = places.map(|name| at(name).unwrap());
+        assert!(places.is_sorted(), "{places:?}");
+    }
+}
