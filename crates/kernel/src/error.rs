@@ -252,6 +252,9 @@ pub enum Error {
     /// A measurement that could not be made or kept.
     #[error("{0}")]
     Compare(#[from] compare::Error),
+    /// A kernel or a module that cannot be read.
+    #[error("{0}")]
+    Image(#[from] image::Error),
     /// Branches that could not be counted in the kernel.
     #[error("{0}")]
     Counts(counts::Error),

@@ -218,8 +218,7 @@ pub fn count(
     }));
     let mut images = vec![Arc::clone(image)];
     for path in options.modules.values() {
-        let opened = Image::open(path).map_err(Error::doing(path.display().to_string()))?;
-        images.push(Arc::new(opened));
+        images.push(Arc::new(Image::open(path)?));
     }
     let traces = counted.traces.iter().map(|counted| {
         let next_from = counted.next_from.unwrap_or(Trace::NONE);

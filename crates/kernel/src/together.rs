@@ -47,12 +47,13 @@ pub struct Together {
 /// # Errors
 /// Where one is missing or cannot be read.
 pub fn images(build: &Path, more: &[PathBuf]) -> Result<Vec<Arc<Image>>, Error> {
+    if !build.join("vmlinux").is_file() {
+        let wanted = "there is no vmlinux in it; give the directory of a finished build";
+        return Err(Error::of_file(build, wanted));
+    }
     let modules = built(build)?;
     let paths = [build.join("vmlinux")].into_iter().chain(modules).chain(more.iter().cloned());
-    let open = |path: PathBuf| {
-        Image::open(&path).map(Arc::new).map_err(Error::doing(path.display().to_string()))
-    };
-    paths.map(open).collect()
+    paths.map(|path| Ok(Arc::new(Image::open(&path)?))).collect()
 }
 
 /// What the result rests on: the kernel's own counts. None where there are none.

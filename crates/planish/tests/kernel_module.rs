@@ -44,6 +44,8 @@ const SECOND: &str = "extern int counter;\nint other(int n) {\n  int r = 0;\n  f
 
 /// Where the kernel loads the module.
 const BASE: u64 = 0xffff_ffff_c012_3000;
+/// Where the kernel lies.
+const KERNEL: u64 = 0xffff_ffff_8100_0000;
 /// Branches of a stack.
 const ENTRIES: usize = 16;
 
@@ -141,8 +143,9 @@ fn walk(image: &Image, starts: &[ImageAddr], branches: usize) -> Walk {
     walk
 }
 
-/// A perf.data with the walk's branches, the module mapped under `name`.
-fn record(image: &Image, walk: &Walk, name: &str, path: &Path) {
+/// A perf.data with the branches of walks through the module, mapped under `name`, and through the
+/// kernel, which lies where it was linked.
+fn record(image: &Image, walk: &Walk, of_kernel: Option<&Walk>, name: &str, path: &Path) {
     use sample_type::{BRANCH_STACK, IP, TID, TIME};
     let attr = EventAttr {
         sample_type: IP | TID | TIME | BRANCH_STACK,
@@ -160,7 +163,7 @@ fn record(image: &Image, walk: &Walk, name: &str, path: &Path) {
     let mut bytes = Vec::new();
     let code: u64 = image.sections().iter().filter(|s| s.is_executable()).map(|s| s.size).sum();
     for (start, len, name) in [
-        (0xffff_ffff_8100_0000, 0x100_0000, "[kernel.kallsyms]_text"),
+        (KERNEL, 0x100_0000, "[kernel.kallsyms]_text"),
         (BASE, code.next_multiple_of(0x1000) + 0x1000, name),
         (BASE + 0x10_0000, 0x1000, "[another]"),
     ] {
@@ -171,14 +174,21 @@ fn record(image: &Image, walk: &Walk, name: &str, path: &Path) {
             len,
             executable: true,
             prot: 5,
+            // perf takes the kernel's offset as the address of the symbol in its name.
+            pgoff: if start == KERNEL { KERNEL } else { 0 },
             path: name.as_bytes(),
             cpumode: CpuMode::Kernel,
             ..MmapEvent::default()
         };
         encoder.mmap2(&mut bytes, &event, &id(-1, 1)).unwrap();
     }
-    let place = |at: ImageAddr| RuntimeAddr(loaded_at(image, at));
-    for (number, stack) in walk.taken.chunks(ENTRIES).enumerate() {
+    let in_module = |at: ImageAddr| RuntimeAddr(loaded_at(image, at));
+    let in_kernel = |at: ImageAddr| RuntimeAddr(at.0);
+    type Place<'p> = &'p dyn Fn(ImageAddr) -> RuntimeAddr;
+    let of_module = walk.taken.chunks(ENTRIES).map(|stack| (stack, &in_module as Place<'_>));
+    let of_kernel = of_kernel.map_or(&[][..], |walk| &walk.taken).chunks(ENTRIES);
+    let of_kernel = of_kernel.map(|stack| (stack, &in_kernel as Place<'_>));
+    for (number, (stack, place)) in of_module.chain(of_kernel).enumerate() {
         let branches: Vec<BranchEntry> = stack
             .iter()
             .rev()
@@ -247,7 +257,7 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
     let calls = walk.taken.iter().filter(|(_, to)| *to == entry("step")).count();
 
     for name in ["[x_mod]", "/lib/modules/6.12.9/kernel/drivers/misc/x-mod.ko"] {
-        record(&image, &walk, name, &here.join("perf.data"));
+        record(&image, &walk, None, name, &here.join("perf.data"));
         let planish = |words: &[&str]| {
             let done = run(here, env!("CARGO_BIN_EXE_planish"), words).unwrap();
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -294,4 +304,91 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
         // one.
         assert!(profile.contains(&format!("step:{calls}")), "{name}: {profile}");
     }
+}
+
+/// Builds a kernel of one file beside the module, as the directory of a build has both.
+fn build_kernel(here: &Path) {
+    let source = FIRST.replace("work", "core").replace("step", "pace");
+    let source = source.replace(".modinfo", "__ksymtab").replace("late", "tail");
+    std::fs::write(here.join("core.c"), source).unwrap();
+    let flags = "-O2 -g1 -fdebug-info-for-profiling -fbasic-block-address-map -mcmodel=kernel \
+                 -ffreestanding -fno-pic -mno-red-zone --target=x86_64-linux-gnu -c core.c";
+    let link = format!(
+        "--build-id -Ttext={KERNEL:#x} --defsym=_text={KERNEL:#x} -e core -o vmlinux core.o"
+    );
+    for (program, words) in [("clang-22", flags), ("ld.lld-22", &link)] {
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let done = run(here, program, &words).unwrap();
+        assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
+fn a_kernel_and_its_modules_have_one_profile_and_one_layout() {
+    let scratch = tempfile::tempdir().unwrap();
+    let here = scratch.path();
+    if !build(here) {
+        return;
+    }
+    build_kernel(here);
+    let [module, kernel] =
+        ["x-mod.ko", "vmlinux"].map(|name| Image::open(&here.join(name)).unwrap());
+    assert_eq!(kernel.kind(), ImageKind::Kernel);
+    let entry = |image: &Image, name: &str| {
+        image.functions().iter().find(|function| function.name == name).unwrap().address
+    };
+    let of_module = walk(&module, &[entry(&module, "work")], ENTRIES * 400);
+    let of_kernel = walk(&kernel, &[entry(&kernel, "core")], ENTRIES * 400);
+    record(&module, &of_module, Some(&of_kernel), "[x_mod]", &here.join("perf.data"));
+    std::fs::write(here.join("modules.order"), "x-mod.o\n").unwrap();
+
+    let planish = |words: &str, expected: i32| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let done = run(here, env!("CARGO_BIN_EXE_planish"), &words).unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(expected), "{words:?}: {said}");
+        (String::from_utf8(done.stdout).unwrap(), said)
+    };
+    let json = |words: &str| -> serde_json::Value {
+        serde_json::from_str(&planish(&format!("{words} --format json"), 0).0).unwrap()
+    };
+    let named = |told: &serde_json::Value| -> Vec<String> {
+        let images = told["images"].as_array().unwrap();
+        images.iter().map(|image| image["path"].as_str().unwrap().to_owned()).collect()
+    };
+    let told = json("kernel profile . perf.data -o all.afdo");
+    assert_eq!(told["schema"], "planish-kernel-profile");
+    assert_eq!(named(&told), ["./vmlinux", "./x-mod.ko"]);
+    // What it says is what each image has by itself.
+    for image in ["vmlinux", "x-mod.ko"] {
+        planish(&format!("profile perf.data --binary {image} -o {image}.afdo"), 0);
+    }
+    planish("profile merge vmlinux.afdo x-mod.ko.afdo -o merged.afdo", 0);
+    for name in ["all", "merged"] {
+        planish(&format!("profile merge {name}.afdo --emit text -o {name}.text"), 0);
+    }
+    let [all, merged] =
+        ["all", "merged"].map(|name| std::fs::read_to_string(here.join(format!("{name}.text"))));
+    let all = all.unwrap();
+    assert_eq!(all, merged.unwrap());
+    assert!(["core:", "pace:", "work:", "step:"].iter().all(|name| all.contains(name)), "{all}");
+
+    let told = json("kernel layout . perf.data --prefix all");
+    assert_eq!((told["schema"].as_str(), named(&told).len()), (Some("planish-kernel-layout"), 2));
+    let cc = std::fs::read_to_string(here.join("all_cc_profile.txt")).unwrap();
+    let names: Vec<String> = clusters(&cc).into_keys().collect();
+    assert_eq!(names, ["core", "pace", "step", "work"]);
+
+    // A module without a sample is counted, one that is missing named.
+    std::fs::write(here.join("modules.order"), "x-mod.o\nother.o\n").unwrap();
+    let (_, said) = planish("kernel profile . perf.data -o all.afdo", 2);
+    assert!(said.contains("other.ko"), "{said}");
+    assert!(
+        run(here, "ld.lld-22", &["-r", "--build-id", "-o", "other.ko", "second.o", "core.o"])
+            .unwrap()
+            .status
+            .success()
+    );
+    let (_, said) = planish("kernel profile . perf.data -o all.afdo", 0);
+    assert!(said.contains("nothing was counted in 1 module"), "{said}");
 }
