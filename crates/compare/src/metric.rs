@@ -165,7 +165,8 @@ impl Metric {
                  rate[MB/s]=throughput:PATTERN",
             ));
         }
-        let regex = Regex::new(pattern).map_err(|e| wrong(&e.to_string()))?;
+        let regex = workload::pattern(pattern)
+            .map_err(|why| wrong(&format!("the pattern is wrong {why}")))?;
         if regex.captures_len() != 2 {
             return Err(wrong("the pattern needs exactly one group ( ) around the number"));
         }

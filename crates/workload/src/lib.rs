@@ -12,6 +12,7 @@
 
 mod error;
 mod family;
+mod pattern;
 mod processes;
 mod ready;
 mod run;
@@ -22,6 +23,7 @@ mod sys;
 mod used;
 
 pub use error::Error;
+pub use pattern::pattern;
 pub use ready::Ready;
 pub use run::{Ran, run};
 pub use used::Used;

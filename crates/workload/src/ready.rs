@@ -34,9 +34,9 @@ impl FromStr for Ready {
                 }
                 _ => Err(wrong(format!(": {address:?} has no host or no port"))),
             },
-            Some(("line", pattern)) if !pattern.is_empty() => {
-                Regex::new(pattern).map(Ready::Line).map_err(|error| wrong(format!(": {error}")))
-            }
+            Some(("line", pattern)) if !pattern.is_empty() => crate::pattern(pattern)
+                .map(Ready::Line)
+                .map_err(|error| wrong(format!(": {error}"))),
             Some(("file", path)) if !path.is_empty() => Ok(Ready::File(path.into())),
             _ => Err(wrong(String::new())),
         }
