@@ -45,7 +45,7 @@ pub const EVENT: &str = "taken-branches:k";
 /// The name under which perf records the kernel's text.
 pub const MAP_NAME: &str = "[kernel.kallsyms]_text";
 /// The same where the kernel lists no symbol `_text`.
-const STEXT_MAP_NAME: &str = "[kernel.kallsyms]_stext";
+pub(crate) const STEXT_MAP_NAME: &str = "[kernel.kallsyms]_stext";
 
 /// How to record a machine's kernel.
 #[derive(Clone, Debug)]

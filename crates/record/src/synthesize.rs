@@ -2,6 +2,7 @@
 //! text.
 
 use crate::file::Output;
+use crate::kernel::{MAP_NAME, STEXT_MAP_NAME};
 use crate::modules::Places;
 use crate::processes::threads;
 use crate::seen::BuildId;
@@ -160,10 +161,10 @@ impl<'o> Synthesizer<'o> {
         const NAME: &[u8] = b"[kernel.kallsyms]";
         let stamp = Stamp { pid: -1, tid: 0, time: 0, id: self.id };
         let symbols = File::open(&places.kallsyms).ok().map(BufReader::new);
-        if let Some((start, end)) =
+        if let Some((start, end, name)) =
             symbols.and_then(|symbols| kernel_text(symbols, places.kernel_code_bytes()))
         {
-            self.write(records::kernel_mmap(stamp, start, end - start, b"[kernel.kallsyms]_text"))?;
+            self.write(records::kernel_mmap(stamp, start, end - start, name.as_bytes()))?;
             let id = places.kernel_build_id();
             self.kernel_files.extend(id.map(|id| BuildId {
                 path: NAME.to_vec(),
@@ -179,21 +180,30 @@ impl<'o> Synthesizer<'o> {
     }
 }
 
-/// Start and end of the kernel's text. The list of symbols costs the kernel time to write: where
-/// the size is known, only its beginning is read.
-fn kernel_text(kallsyms: impl BufRead, bytes: Option<u64>) -> Option<(u64, u64)> {
-    let (mut start, mut end) = (None, None);
+/// Start and end of the kernel's text, and the name of its mapping, which ends in the symbol at its
+/// start: on arm64 `_text` is listed with all other symbols or not at all. The list of symbols costs
+/// the kernel time to write: where the size is known, only its beginning is read.
+fn kernel_text(kallsyms: impl BufRead, bytes: Option<u64>) -> Option<(u64, u64, &'static str)> {
+    let (mut start, mut end, mut map_name) = (None, None, MAP_NAME);
     for line in kallsyms.lines().map_while(Result::ok) {
         let mut words = line.split(' ');
         let (address, _, name) = (words.next()?, words.next()?, words.next()?);
         match name {
-            "_text" => start = u64::from_str_radix(address, 16).ok(),
+            "_text" => {
+                start = u64::from_str_radix(address, 16).ok();
+                map_name = MAP_NAME;
+            }
+            // Behind `_text`, where that is listed.
+            "_stext" if start.is_none() => {
+                start = u64::from_str_radix(address, 16).ok();
+                map_name = STEXT_MAP_NAME;
+            }
             "_etext" => end = u64::from_str_radix(address, 16).ok(),
             _ => continue,
         }
         let size_known = start.zip(bytes).and_then(|(start, bytes)| start.checked_add(bytes));
         if let (Some(start), Some(end)) = (start, end.or(size_known)) {
-            return (start != 0 && end > start).then_some((start, end));
+            return (start != 0 && end > start).then_some((start, end, map_name));
         }
     }
     None
@@ -209,18 +219,24 @@ mod tests {
             "ffffffff81000000 T _text\nffffffff81000000 T _stext\nffffffff82000000 T _etext\n";
         assert_eq!(
             kernel_text(text.as_bytes(), None),
-            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000))
+            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8200_0000, "[kernel.kallsyms]_text"))
         );
         assert_eq!(
             kernel_text(text.as_bytes(), Some(4096)),
-            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000))
+            Some((0xffff_ffff_8100_0000, 0xffff_ffff_8100_1000, "[kernel.kallsyms]_text"))
         );
         assert_eq!(
             kernel_text(&b"0000000000000000 T _text\n0000000000000000 T _etext\n"[..], None),
             None
         );
+        let arm = "ffff800080010000 T _stext\nffff800080a10000 T _etext\n";
+        assert_eq!(
+            kernel_text(arm.as_bytes(), None),
+            Some((0xffff_8000_8001_0000, 0xffff_8000_80a1_0000, "[kernel.kallsyms]_stext"))
+        );
         assert_eq!(kernel_text(&b""[..], Some(1)), None);
     }
+
     #[test]
     fn perf_lists_the_build_ids_of_the_kernel_and_its_modules() {
         let dir = tempfile::tempdir().unwrap();
