@@ -6,12 +6,12 @@
 //! `include/linux/jump_label.h`), aim calls at once-chosen functions (static calls, `include/linux/
 //! static_call_types.h`), and turn calls of retpolines into the shorter indirect calls that they
 //! stand for (`arch/x86/kernel/alternative.c`). Four tables say where; they lie between symbols of
-//! the linker script. arm64 has the first two of them
-//! (`arch/arm64/include/asm/alternative-macros.h`). A module's tables need its relocations and are
-//! not read.
+//! the linker script, and in a module they are sections. arm64 has the first two of them
+//! (`arch/arm64/include/asm/alternative-macros.h`).
 
 use crate::code::instructions;
 use crate::{Arch, Image, ImageAddr, ImageKind};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// An entry of the alternatives, by its size: where the length of the replaced code stands in it.
@@ -29,12 +29,22 @@ const CALL_BYTES: u64 = 5;
 const LONGEST: u64 = 7;
 /// A call of a retpoline: an offset.
 const RETPOLINE: usize = 4;
+/// The symbols around the tables, and their sections in modules (`scripts/module.lds.S` and
+/// `arch/x86/kernel/module.c` of Linux).
+const ALTERNATIVES_TABLE: [&str; 3] =
+    ["__alt_instructions", "__alt_instructions_end", ".altinstructions"];
+const JUMP_LABELS_TABLE: [&str; 3] =
+    ["__start___jump_table", "__stop___jump_table", "__jump_table"];
+const RETPOLINES_TABLE: [&str; 3] =
+    ["__retpoline_sites", "__retpoline_sites_end", ".retpoline_sites"];
+const STATIC_CALLS_TABLE: [&str; 3] =
+    ["__start_static_call_sites", "__stop_static_call_sites", ".static_call_sites"];
 /// Tables beyond this are damage: a kernel with all its drivers has 100 KiB of each.
 const LARGEST_TABLE: usize = 64 << 20;
 
 impl Image {
-    /// The code that the kernel rewrites: sorted, disjoint ranges. Empty for programs, modules, and
-    /// tables that make no sense.
+    /// The code that the kernel rewrites, its own or a module's: sorted, disjoint ranges. Empty for
+    /// programs and tables that make no sense.
     pub fn patched_code(&self) -> &[Range<ImageAddr>] {
         self.patched.get_or_init(|| self.find_patched())
     }
@@ -42,17 +52,17 @@ impl Image {
     fn find_patched(&self) -> Vec<Range<ImageAddr>> {
         // Programs are not searched for the symbols.
         let known = matches!(self.arch(), Arch::X86_64 | Arch::Aarch64);
-        if !known || self.kind() != ImageKind::Kernel {
+        if !known || !matches!(self.kind(), ImageKind::Kernel | ImageKind::KernelModule) {
             return Vec::new();
         }
         let mut sites = self.alternatives();
-        let jumps = self.table("__start___jump_table", "__stop___jump_table");
+        let jumps = self.table(JUMP_LABELS_TABLE);
         sites.extend(jumps.into_iter().flat_map(|table| self.one_instruction(&table, JUMP_LABEL)));
-        let retpolines = self.table("__retpoline_sites", "__retpoline_sites_end");
+        let retpolines = self.table(RETPOLINES_TABLE);
         sites.extend(
             retpolines.into_iter().flat_map(|table| self.one_instruction(&table, RETPOLINE)),
         );
-        let calls = self.table("__start_static_call_sites", "__stop_static_call_sites");
+        let calls = self.table(STATIC_CALLS_TABLE);
         sites.extend(calls.into_iter().flat_map(|table| {
             let call = |(at, _): (u64, &[u8])| Some(at..at.checked_add(CALL_BYTES)?);
             table.entries(STATIC_CALL).filter_map(call).collect::<Vec<_>>()
@@ -71,18 +81,23 @@ impl Image {
         merged
     }
 
-    /// The bytes between two symbols.
-    fn table(&self, start: &str, stop: &str) -> Option<Table<'_>> {
+    /// The bytes between two symbols, or of a module's section.
+    fn table(&self, [start, stop, section]: [&str; 3]) -> Option<Table<'_>> {
+        if self.kind() == ImageKind::KernelModule {
+            let found = self.section_by_name(section)?;
+            let bytes = self.section(section).filter(|bytes| bytes.len() <= LARGEST_TABLE)?;
+            return Some(Table { address: found.address.0, bytes });
+        }
         let (start, stop) = (self.kernel_symbol(start)?, self.kernel_symbol(stop)?);
         let bytes =
             usize::try_from(stop.0.checked_sub(start.0)?).ok().filter(|&n| n <= LARGEST_TABLE)?;
         let offset = usize::try_from(self.offset_of(start)?.0).ok()?;
         let bytes = self.bytes().get(offset..offset.checked_add(bytes)?)?;
-        Some(Table { address: start.0, bytes })
+        Some(Table { address: start.0, bytes: Cow::Borrowed(bytes) })
     }
 
     fn alternatives(&self) -> Vec<Range<u64>> {
-        let Some(table) = self.table("__alt_instructions", "__alt_instructions_end") else {
+        let Some(table) = self.table(ALTERNATIVES_TABLE) else {
             return Vec::new();
         };
         let of_size = |(size, length_at): (usize, usize)| -> Option<Vec<Range<u64>>> {
@@ -115,12 +130,12 @@ impl Image {
 /// A table of entries that begin with the distance from themselves to the code they speak of.
 struct Table<'i> {
     address: u64,
-    bytes: &'i [u8],
+    bytes: Cow<'i, [u8]>,
 }
 
-impl<'i> Table<'i> {
+impl Table<'_> {
     /// The address of the code, and the entry.
-    fn entries(&self, size: usize) -> impl Iterator<Item = (u64, &'i [u8])> {
+    fn entries(&self, size: usize) -> impl Iterator<Item = (u64, &[u8])> {
         let address = self.address;
         self.bytes.chunks_exact(size).enumerate().filter_map(move |(index, entry)| {
             let distance = i32::from_le_bytes(entry.get(..4)?.try_into().ok()?);

@@ -4,7 +4,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test that panics fails")]
 
-use image::{Image, ImageAddr};
+use image::{Image, ImageAddr, ImageKind};
 use std::process::Command;
 
 /// Four places in code, and tables that point at them. `FLAGS` makes an alternative 12 or 14 bytes
@@ -128,6 +128,40 @@ fn the_tables_of_all_kernels_say_where_code_is_rewritten() {
             "{flags}"
         );
     }
+}
+
+#[test]
+fn the_tables_of_a_module_are_sections_that_its_relocations_aim() {
+    let [code, tables] =
+        [SOURCE.find("    .data").unwrap(), SOURCE.find("__start___jump_table:").unwrap()]
+            .map(|at| SOURCE.split_at(at));
+    let tables = tables.1.replace("FLAGS", ".long 3");
+    let mut module = code.0.replace("call other", "call elsewhere");
+    for line in tables.lines() {
+        let section = match line.trim() {
+            "__start___jump_table:" => "__jump_table",
+            "__alt_instructions:" => ".altinstructions",
+            "__start_static_call_sites:" => ".static_call_sites",
+            "__retpoline_sites:" => ".retpoline_sites",
+            _ => "",
+        };
+        let named = line.replace("\"a\"", "\"a\"\n.section .modinfo, \"a\"");
+        module += &if section.is_empty() { named } else { format!(".section {section}, \"a\"") };
+        module += "\n";
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (text, object) = (dir.path().join("code.s"), dir.path().join("code.ko"));
+    std::fs::write(&text, module).unwrap();
+    let made = Command::new("cc").arg("-c").arg("-o").arg(&object).arg(&text).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let image = Image::from_bytes("code.ko", std::fs::read(object).unwrap()).unwrap();
+    assert_eq!(image.kind(), ImageKind::KernelModule);
+    let start = image.sections().iter().find(|section| section.is_executable()).unwrap().address;
+    let site = |from: u64, to: u64| ImageAddr(start.0 + from)..ImageAddr(start.0 + to);
+    assert_eq!(
+        image.patched_code(),
+        [site(1, 3), site(3, 8), site(9, 15), site(16, 21), site(22, 28)]
+    );
 }
 
 #[test]

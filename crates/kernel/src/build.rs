@@ -151,7 +151,15 @@ impl Wanted {
         };
         let mut functions = of_build(&self.build)?;
         if let Some(outside) = outside {
-            functions.extend(of_outside(&outside)?);
+            let found = of_outside(&outside).map_err(|error| match error {
+                Error::NoBuild { path } => {
+                    let wanted = "no finished module in it; build it once without a profile and a \
+                                  layout, so that its functions are known";
+                    Error::of_file(&path, wanted)
+                }
+                other => other,
+            });
+            functions.extend(found?);
         }
         Ok(functions)
     }

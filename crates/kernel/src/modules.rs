@@ -6,8 +6,7 @@
 
 use crate::Error;
 use crate::initrd::Archive;
-use object::read::ReadCache;
-use object::{Object, ObjectSection};
+use image::{Image, ImageKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -24,16 +23,38 @@ pub struct Module {
 }
 
 impl Module {
-    fn at(path: PathBuf) -> Module {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        let name = stem.replace('-', "_");
-        Module { name, path: std::path::absolute(&path).unwrap_or(path) }
+    /// A module of a build, which is called as its file.
+    fn built(path: PathBuf) -> Module {
+        Module { name: name_of(&path), path }
     }
+
+    /// A file that the user names, which may be called otherwise.
+    fn given(path: &Path) -> Result<Module, Error> {
+        if !path.exists() {
+            let wanted = "there is no such file; a module of the build is named without .ko";
+            return Err(Error::of_file(path, wanted));
+        }
+        let name = About::read(path)?.name.unwrap_or_else(|| name_of(path));
+        Ok(Module { name, path: path.canonicalize().map_err(Error::io(path))? })
+    }
+}
+
+/// What a module is called, by its file's name or its own.
+pub fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_")
+}
+
+/// Whether a word is a file, and not the name of a module of the build.
+fn is_file(word: &str) -> bool {
+    word.contains('/') || word.ends_with(".ko")
 }
 
 /// What a module says of itself.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct About {
+    name: Option<String>,
+    /// The kernel that it was built for.
+    release: Option<String>,
     aliases: Vec<String>,
     needs: Vec<String>,
     asks_for: Vec<String>,
@@ -41,14 +62,10 @@ struct About {
 
 impl About {
     fn read(path: &Path) -> Result<About, Error> {
-        let wrong = |what: &str| Error::of_file(path, what);
-        let file = beside::given::open(path).map_err(Error::io(path))?;
-        let cache = ReadCache::new(file);
-        let elf = object::File::parse(&cache);
-        let elf = elf.map_err(|_| wrong("not an ELF file; unpack a compressed module first"))?;
-        let info = elf.section_by_name(".modinfo").and_then(|section| section.data().ok());
-        let info = info.ok_or_else(|| wrong("no module of Linux: it has no section .modinfo"))?;
-        Ok(About::of(info))
+        let image = Image::open(path)?;
+        let info = image.section(".modinfo").filter(|_| image.kind() == ImageKind::KernelModule);
+        let info = info.ok_or_else(|| Error::of_file(path, "no module of Linux"))?;
+        Ok(About::of(&info))
     }
 
     /// From the texts of a `.modinfo`, each ended by a NUL.
@@ -58,6 +75,10 @@ impl About {
         for text in info.split(|byte| *byte == 0) {
             let text = String::from_utf8_lossy(text);
             match text.split_once('=') {
+                Some(("name", name)) => about.name = Some(named(name)),
+                Some(("vermagic", words)) => {
+                    about.release = words.split(' ').next().map(str::to_owned);
+                }
                 Some(("alias", name)) => about.aliases.push(named(name)),
                 Some(("depends", names)) => {
                     let names = names.split(',').filter(|name| !name.is_empty());
@@ -78,7 +99,7 @@ impl About {
 /// The files of a build's modules, in the order of `modules.order`; none where there is no such file.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// Where it cannot be read, or names a file that is not there.
 pub fn built(build: &Path) -> Result<Vec<PathBuf>, Error> {
     let order = build.join("modules.order");
     if !order.is_file() {
@@ -86,7 +107,18 @@ pub fn built(build: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     let names = beside::given::read_text(&order, beside::given::TEXT).map_err(Error::io(&order))?;
     // Linux named the module here up to 6.1, its object later.
-    Ok(names.lines().map(|name| build.join(name).with_extension("ko")).collect())
+    let file = |name: &str| {
+        let path = build.join(name).with_extension("ko");
+        if path.is_file() {
+            return Ok(path);
+        }
+        let reason = format!(
+            "names {}, which is not there; finish the build (make modules)",
+            path.strip_prefix(build).unwrap_or(&path).display()
+        );
+        Err(Error::of_file(&order, &reason))
+    };
+    names.lines().filter(|name| !name.trim().is_empty()).map(file).collect()
 }
 
 /// The modules that a guest is to load, each after those that it needs: names of modules of the
@@ -94,30 +126,51 @@ pub fn built(build: &Path) -> Result<Vec<PathBuf>, Error> {
 /// such module, it is left out.
 ///
 /// # Errors
-/// Where there is no such module, or one that another needs is missing.
+/// Where there is no such module, one that another needs is missing, or one is for another kernel.
 pub fn find(build: Option<&Path>, wanted: &[String]) -> Result<Vec<Module>, Error> {
-    let mut search = Search { build, built: Vec::new(), aliases: None, found: Vec::new() };
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
+    let mut search = Search { build, ..Search::default() };
     if let Some(build) = build {
-        search.built = built(build)?.into_iter().map(Module::at).collect();
+        search.built = built(build)?.into_iter().map(Module::built).collect();
+        let release = build.join("include/config/kernel.release");
+        let release = beside::given::read_text(&release, beside::given::TEXT).ok();
+        search.release = release.map(|release| release.trim().to_owned());
     }
-    let is_file = |word: &&String| word.contains('/') || word.ends_with(".ko");
-    let mut files = wanted.iter().filter(is_file).map(|file| Module::at(file.into()));
-    // What is named as a file is meant wherever its name comes up.
-    search.built.splice(0..0, files.by_ref());
+    for word in wanted.iter().filter(|word| is_file(word)) {
+        let module = Module::given(Path::new(word))?;
+        match search.given.iter().find(|known| known.name == module.name) {
+            Some(known) if known.path != module.path => {
+                return Err(Error::Wanted(format!(
+                    "{} and {} are both the module {}; a kernel loads one of them",
+                    known.path.display(),
+                    module.path.display(),
+                    module.name
+                )));
+            }
+            Some(_) => {}
+            None => search.given.push(module),
+        }
+    }
     for word in wanted {
-        let module =
-            if is_file(&word) { Some(Module::at(word.into())) } else { search.named(word) };
+        let module = match is_file(word) {
+            true => Some(Module::given(Path::new(word))?),
+            false => search.named(word),
+        };
         let module = module.ok_or_else(|| search.missing(word))?;
         search.add(module, &mut Vec::new())?;
     }
     Ok(search.found)
 }
 
+#[derive(Default)]
 struct Search<'a> {
     build: Option<&'a Path>,
+    /// The release of the kernel that is built there.
+    release: Option<String>,
+    /// Files that the user named: they are meant wherever their names come up.
+    given: Vec<Module>,
     built: Vec<Module>,
     /// Of all modules of the build, read once one is asked for.
     aliases: Option<BTreeMap<String, Module>>,
@@ -127,7 +180,7 @@ struct Search<'a> {
 impl Search<'_> {
     fn named(&self, name: &str) -> Option<Module> {
         let name = name.replace('-', "_");
-        self.built.iter().find(|module| module.name == name).cloned()
+        self.given.iter().chain(&self.built).find(|module| module.name == name).cloned()
     }
 
     /// The one that answers by a name.
@@ -151,10 +204,13 @@ impl Search<'_> {
                  directory of its build, or a module's file, as ./{name}.ko"
             ));
         };
+        let listed = match self.built.len() {
+            0 => "there is no modules.order, or nothing in it".to_owned(),
+            many => format!("it is not among the {many} of modules.order"),
+        };
         let reason = format!(
-            "has no module {name}: it is not among the {} of modules.order. Turn its option to =m \
-             and build the modules, or give its file, as ./{name}.ko",
-            self.built.len()
+            "has no module {name}: {listed}. Turn its option to =m and build the modules, or give \
+             its file, as ./{name}.ko"
         );
         Error::of_file(build, &reason)
     }
@@ -166,6 +222,14 @@ impl Search<'_> {
             return Ok(());
         }
         let about = About::read(&module.path)?;
+        if let (Some(of), Some(own)) = (&about.release, &self.release)
+            && of != own
+        {
+            let reason = format!(
+                "is for Linux {of}, and the kernel is {own}; build the module against this kernel"
+            );
+            return Err(Error::of_file(&module.path, &reason));
+        }
         open.push(module.name.clone());
         for name in about.asks_for {
             if let Some(needed) = self.asked_for(&name) {
@@ -175,8 +239,8 @@ impl Search<'_> {
         for name in about.needs {
             let needed = self.named(&name).ok_or_else(|| {
                 let reason = format!(
-                    "needs the module {name}, which is not among those given or built; give its \
-                     file before"
+                    "needs the module {name}, which is neither given nor one of the build; give \
+                     its file, too"
                 );
                 Error::of_file(&module.path, &reason)
             })?;
@@ -292,9 +356,32 @@ mod tests {
         let text = said(Some(dir.path()), "a");
         assert!(text.contains("a.ko: needs the module gone"), "{text}");
         let other = dir.path().join("x.ko");
-        std::fs::write(&other, b"\xfd7zXZ").unwrap();
+        std::fs::write(&other, b"\xfd7zXZ\0 and so on, and so on, and so on, and so on").unwrap();
         let text = said(None, &other.display().to_string());
-        assert!(text.contains("x.ko: not an ELF file; unpack"), "{text}");
+        assert!(text.contains("x.ko") && text.contains("compressed"), "{text}");
+        assert!(said(None, "y.ko").contains("is named without .ko"));
+        let text = said(Some(other.parent().unwrap().join("none").as_path()), "ext4");
+        assert!(text.contains("there is no modules.order"), "{text}");
+        std::fs::write(dir.path().join("modules.order"), "\na.o\nb.o\n").unwrap();
+        let text = said(Some(dir.path()), "a");
+        assert!(text.contains("modules.order: names b.ko, which is not there"), "{text}");
+    }
+
+    #[test]
+    fn a_module_for_another_kernel_and_two_files_of_one_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let build = dir.path();
+        module(build, "a", &["vermagic=6.12.1 SMP preempt mod_unload "]);
+        module(build, "other-file", &["name=a"]);
+        let file = |name: &str| build.join(name).display().to_string();
+        assert_eq!(names(find(Some(build), &words(&["a", "a"]))), "a");
+        let both = [file("a.ko"), file("other-file.ko")];
+        let said = find(None, &both).unwrap_err().to_string();
+        assert!(said.contains("are both the module a;"), "{said}");
+        std::fs::create_dir_all(build.join("include/config")).unwrap();
+        std::fs::write(build.join("include/config/kernel.release"), "6.12.2\n").unwrap();
+        let said = find(Some(build), &words(&["a"])).unwrap_err().to_string();
+        assert!(said.contains("a.ko: is for Linux 6.12.1, and the kernel is 6.12.2"), "{said}");
     }
 
     #[test]

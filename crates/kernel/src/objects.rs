@@ -198,7 +198,7 @@ mod tests {
         assert!(found["vmlinux"].iter().any(|name| name == "main"), "{}", found["vmlinux"].len());
         std::fs::remove_file(dir.path().join("m.ko")).unwrap();
         let said = functions_of_links(dir.path()).unwrap_err().to_string();
-        assert!(said.contains("m.ko: "), "{said}");
+        assert!(said.contains("modules.order: names m.ko, which is not there"), "{said}");
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! in the counts.
 
 use crate::Error;
-use crate::modules::built;
+use crate::modules::{built, name_of};
 use counts::aggregate::Aggregated;
 use counts::evidence::Evidence;
-use image::Image;
 use image::debug::DebugInfo;
 use image::debug_files::DebugSearch;
+use image::{Image, ImageKind};
 use layout::write::files::{FileKind, FileOptions, files};
 use layout::write::merge::{Merged, Part, merge};
 use layout::{Mode, PlanOptions};
@@ -38,8 +38,12 @@ pub struct Together {
     pub images: Vec<Given>,
     /// Modules in which hardly anything was counted.
     pub hardly: Vec<String>,
-    /// How many modules were not counted in at all.
-    pub idle: usize,
+    /// Modules in which nothing was counted.
+    pub idle: Vec<String>,
+    /// Modules of which another build was counted.
+    pub other_build: Vec<String>,
+    /// Modules that were recorded and whose files are not among the images, with their samples.
+    pub unknown: Vec<(String, u64)>,
 }
 
 /// The kernel of a build and its modules, and further ones.
@@ -52,8 +56,53 @@ pub fn images(build: &Path, more: &[PathBuf]) -> Result<Vec<Arc<Image>>, Error> 
         return Err(Error::of_file(build, wanted));
     }
     let modules = built(build)?;
-    let paths = [build.join("vmlinux")].into_iter().chain(modules).chain(more.iter().cloned());
-    paths.map(|path| Ok(Arc::new(Image::open(&path)?))).collect()
+    let mut images = vec![Arc::new(Image::open(&build.join("vmlinux"))?)];
+    for path in modules.iter().chain(more) {
+        let image = Image::open(path)?;
+        if image.kind() != ImageKind::KernelModule {
+            return Err(Error::of_file(path, "no module of Linux"));
+        }
+        let same = |known: &Arc<Image>| match (known.build_id(), image.build_id()) {
+            (Some(known), Some(own)) => known == own,
+            _ => known.path() == image.path(),
+        };
+        // A module of the build may be named, too.
+        if !images.iter().any(same) {
+            images.push(Arc::new(image));
+        }
+    }
+    Ok(images)
+}
+
+impl Together {
+    /// Notes a module without counts: nothing of it was counted, or another build of it.
+    fn without(&mut self, image: &Image, found: &Aggregated) {
+        let path = image.path().display().to_string();
+        let name = name_of(image.path());
+        let elsewhere = found.elsewhere.iter().map(|(path, _)| path.as_str());
+        let counted = found.counts.images.iter().map(|counts| counts.path.as_str());
+        let other = elsewhere.chain(counted).any(|path| mapped_name(path) == Some(name.clone()));
+        if other { self.other_build.push(path) } else { self.idle.push(path) }
+    }
+
+    /// Notes modules that were recorded, and that none of the images is.
+    fn unknown(&mut self, images: &[Arc<Image>], found: &Aggregated) {
+        let known = |name: &String| images.iter().any(|image| name_of(image.path()) == *name);
+        let modules = found.elsewhere.iter().filter_map(|(path, samples)| {
+            mapped_name(path).filter(|name| !known(name)).map(|name| (name, *samples))
+        });
+        self.unknown = modules.collect();
+    }
+}
+
+/// The name of the module whose mapping is called so; none of other files.
+fn mapped_name(path: &str) -> Option<String> {
+    if let Some(name) = path.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return (!name.starts_with("kernel.")).then(|| name.replace('-', "_"));
+    }
+    let file = Path::new(path).file_name()?.to_str()?;
+    let (name, rest) = file.split_once(".ko")?;
+    matches!(rest, "" | ".gz" | ".xz" | ".zst").then(|| name.replace('-', "_"))
 }
 
 /// What the result rests on: the kernel's own counts. None where there are none.
@@ -79,7 +128,7 @@ pub fn profile(
         let named = || image.path().display().to_string();
         let counts = match found.of(image, input) {
             Err(counts::Error::OtherImage { .. }) if place > 0 => {
-                told.idle += 1;
+                told.without(image, found);
                 continue;
             }
             other => other.map_err(Error::Counts)?,
@@ -100,6 +149,7 @@ pub fn profile(
         told.images.push(Given { path: named(), functions, executions });
         all.push(own);
     }
+    told.unknown(images, found);
     let (merged, _) = profile::operations::merge(all.iter().map(|own| (own, 1)));
     Ok((merged, told))
 }
@@ -119,10 +169,13 @@ pub fn layout(
     let mut told = Together::default();
     for (place, image) in images.iter().enumerate() {
         let named = || image.path().display().to_string();
-        if place > 0 && found.of(image, input).is_err() {
-            told.idle += 1;
-            continue;
-        }
+        match found.of(image, input) {
+            Err(counts::Error::OtherImage { .. }) if place > 0 => {
+                told.without(image, found);
+                continue;
+            }
+            other => other.map_err(Error::Counts)?,
+        };
         let plan = layout::plan(Arc::clone(image), None, found.only(image), input, options);
         let plan = match plan {
             Err(error) if place > 0 && error.is_of_hardly_anything() => {
@@ -143,10 +196,26 @@ pub fn layout(
         let executions = blocks.fold(0u64, |sum, block| sum.saturating_add(block.frequency));
         told.images.push(Given { path: named(), functions: plan.worth.functions, executions });
     }
+    told.unknown(images, found);
     let merged = merge(&parts).map_err(|error| {
         let about = error.part().and_then(|part| told.images.get(part));
         let path = about.map_or_else(|| input.display().to_string(), |image| image.path.clone());
         Error::doing(path)(error)
     });
     Ok((merged?, told))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_known_by_how_recorders_call_their_mappings() {
+        let name = |path: &str| mapped_name(path);
+        assert_eq!(name("[snd_hda]").as_deref(), Some("snd_hda"));
+        assert_eq!(name("/lib/modules/6.1/snd-hda.ko.xz").as_deref(), Some("snd_hda"));
+        assert_eq!(name("/out/fat.ko").as_deref(), Some("fat"));
+        assert_eq!([name("[kernel.kallsyms]_text"), name("[kernel.kallsyms]")], [None, None]);
+        assert_eq!([name("/usr/bin/app"), name("/x/a.ko.data")], [None, None]);
+    }
 }

@@ -238,10 +238,8 @@ impl<'b> Classifier<'b> {
             Call | IndirectCall | Syscall => Transfer::Call,
             Return => Transfer::Return,
             // Another target than the instruction states: it was patched, as kernels do with their
-            // return thunks.
-            UnconditionalBranch | ConditionalBranch if target.is_some() && target != branch.to => {
-                Transfer::Unknown
-            }
+            // return thunks. Those of modules lie in the kernel, so that their target is none here.
+            UnconditionalBranch | ConditionalBranch if target != branch.to => Transfer::Unknown,
             UnconditionalBranch | ConditionalBranch | IndirectBranch => Transfer::Jump,
             _ => Transfer::Unknown,
         }

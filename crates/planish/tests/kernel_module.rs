@@ -66,6 +66,8 @@ fn build(here: &Path) -> bool {
         "-ffreestanding",
         "-fno-pic",
         "-mno-red-zone",
+        // The kernel makes returns of the jumps to its thunk when it loads the module.
+        "-mfunction-return=thunk-extern",
         "--target=x86_64-linux-gnu",
         "-c",
         "first.c",
@@ -119,17 +121,17 @@ fn walk(image: &Image, starts: &[ImageAddr], branches: usize) -> Walk {
         walk.ran.insert(at);
         let next = ImageAddr(at.0 + u64::from(instruction.len));
         random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        // The caller of the outermost function calls the next one at once, as far as the module can
+        // tell.
+        let mut back = || callers.pop().unwrap_or_else(|| *starts.next().unwrap());
         let to = match instruction.kind {
             InstructionKind::ConditionalBranch if random >> 62 == 0 => None,
             InstructionKind::Call => {
                 callers.push(next);
                 instruction.target
             }
-            // The caller of the outermost function calls the next one at once, as far as the module
-            // can tell.
-            InstructionKind::Return => {
-                Some(callers.pop().unwrap_or_else(|| *starts.next().unwrap()))
-            }
+            InstructionKind::Return => Some(back()),
+            InstructionKind::UnconditionalBranch if instruction.target.is_none() => Some(back()),
             InstructionKind::ConditionalBranch | InstructionKind::UnconditionalBranch => {
                 instruction.target
             }
@@ -268,7 +270,8 @@ fn a_modules_samples_give_the_functions_and_blocks_that_ran() {
         let used = format!("{0} in, {0} used (100.0 %)", walk.taken.len());
         assert!(said.contains(&used), "{name}: every branch lies in the module: {said}");
 
-        planish(&["layout", "perf.data", "--binary", "x-mod.ko", "--prefix", "out"]);
+        let said = planish(&["layout", "perf.data", "--binary", "x-mod.ko", "--prefix", "out"]);
+        assert!(!said.contains("middle of a block"), "{said}");
         let cc = std::fs::read_to_string(here.join("out_cc_profile.txt")).unwrap();
         assert_eq!(clusters(&cc), ran, "{name}: {cc}");
         let ld = std::fs::read_to_string(here.join("out_ld_profile.txt")).unwrap();
@@ -384,11 +387,35 @@ fn a_kernel_and_its_modules_have_one_profile_and_one_layout() {
     let (_, said) = planish("kernel profile . perf.data -o all.afdo", 2);
     assert!(said.contains("other.ko"), "{said}");
     assert!(
-        run(here, "ld.lld-22", &["-r", "--build-id", "-o", "other.ko", "second.o", "core.o"])
+        run(here, "ld.lld-22", &["-r", "--build-id=0x01020304", "-o", "other.ko", "first.o"])
             .unwrap()
             .status
             .success()
     );
     let (_, said) = planish("kernel profile . perf.data -o all.afdo", 0);
     assert!(said.contains("nothing was counted in 1 module"), "{said}");
+    let (told, _) = planish("kernel profile . perf.data -o all.afdo --format json", 0);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["idle"][0], "./other.ko");
+
+    // One that is given twice is counted once, one that is not given is named.
+    let (_, said) = planish("kernel profile . perf.data --module x-mod.ko -o all.afdo", 0);
+    assert_eq!(said.matches("x-mod.ko").count(), 1, "{said}");
+    std::fs::write(here.join("modules.order"), "other.o\n").unwrap();
+    let (_, said) = planish("kernel profile . perf.data -o all.afdo", 0);
+    assert!(said.contains("400 samples in the module x_mod, whose file is not given"), "{said}");
+    let (_, said) = planish("kernel profile . perf.data --module vmlinux -o all.afdo", 2);
+    assert!(said.contains("vmlinux: no module of Linux"), "{said}");
+
+    // Another build of one that was recorded is left out, with a word.
+    record(&module, &of_module, Some(&of_kernel), "/lib/modules/x-mod.ko", &here.join("perf.data"));
+    planish("aggregate perf.data --binary vmlinux --binary x-mod.ko -o run.counts", 0);
+    assert!(
+        run(here, "ld.lld-22", &["-r", "--build-id=0x05060708", "-o", "x-mod.ko", "first.o"])
+            .unwrap()
+            .status
+            .success()
+    );
+    let (_, said) = planish("kernel profile . run.counts --module x-mod.ko -o all.afdo", 0);
+    assert!(said.contains("another build of it was recorded: x-mod.ko; give the file"), "{said}");
 }

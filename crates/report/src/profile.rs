@@ -323,6 +323,10 @@ pub fn next_step(
                  had no profile"
             )
         }
+        _ if image.kind() == ImageKind::KernelModule => {
+            "planish kernel profile BUILD, which puts the kernel and its modules into one profile"
+                .to_owned()
+        }
         _ if from_probes => {
             format!("clang -fpseudo-probe-for-profiling -fprofile-sample-use={file} …")
         }

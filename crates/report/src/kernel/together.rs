@@ -27,12 +27,13 @@ impl Written {
     }
 }
 
-/// A line for each image, most executions first, and what was left out.
-pub fn text(told: &Together) -> String {
+/// A line for each image, most executions first, and what was left out; `all_names` names what nothing
+/// was counted in, too.
+pub fn text(told: &Together, all_names: bool) -> String {
     let all = told.images.iter().fold(0u64, |sum, one| sum.saturating_add(one.executions));
     let mut images: Vec<_> = told.images.iter().collect();
     images.sort_by_key(|image| std::cmp::Reverse(image.executions));
-    let mut text = String::new();
+    let mut text = format!("{:>7} {:>16}\n", "share", "of executions");
     let rest = images.split_off(images.len().min(MOST));
     let mut line = |executions: u64, functions: u64, name: &str| {
         let share = if all == 0 { 0.0 } else { executions as f64 / all as f64 };
@@ -50,9 +51,23 @@ pub fn text(told: &Together) -> String {
     if !told.hardly.is_empty() {
         text += &format!("left out, as hardly anything was counted: {}\n", told.hardly.join(", "));
     }
-    if told.idle > 0 {
-        let idle = numbered(told.idle as u64, "module", "modules");
-        text += &format!("nothing was counted in {idle}\n");
+    if !told.idle.is_empty() {
+        let idle = numbered(told.idle.len() as u64, "module", "modules");
+        let names = if all_names { format!(": {}", told.idle.join(", ")) } else { String::new() };
+        text += &format!("nothing was counted in {idle}{names}\n");
+    }
+    if !told.other_build.is_empty() {
+        text += &format!(
+            "warning: left out, as another build of it was recorded: {}; give the file that was \
+             loaded with --module\n",
+            told.other_build.join(", ")
+        );
+    }
+    for (name, samples) in &told.unknown {
+        let samples = numbered(*samples, "sample", "samples");
+        text += &format!(
+            "warning: {samples} in the module {name}, whose file is not given; add it with --module\n"
+        );
     }
     text
 }

@@ -58,11 +58,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             output::print_json(&Form::first("planish-kernel-layout", told))?;
         }
         Format::Text if !global.quiet => {
-            eprint!("{}", report::kernel::together::text(&told));
+            eprint!("{}", report::kernel::together::text(&told, global.verbose));
             let (build, prefix) = (args.counted.build.display(), args.prefix.display());
             eprintln!(
                 "next: planish kernel build TREE --build {build} --profile FILE --layout {prefix}, \
-                 FILE being what this kernel was built with"
+                 FILE being what this kernel was built with{}",
+                args.counted.outside()
             );
         }
         Format::Text => {}

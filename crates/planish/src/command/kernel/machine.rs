@@ -3,9 +3,9 @@
 use crate::cli::Format;
 use crate::progress::Ticker;
 use anyhow::bail;
-use kernel::machine::{BootImage, BootMachine, MEMORY_MIB, MOST_CPUS, TIMEOUT_S};
+use kernel::machine::{BootImage, BootMachine, Initrd, MEMORY_MIB, MOST_CPUS, TIMEOUT_S};
 use record::machine::Statement;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Reads a number of CPUs.
 pub fn cpus() -> impl clap::builder::TypedValueParser<Value = u8> {
@@ -34,7 +34,7 @@ pub struct Booted {
 #[derive(Clone, Debug, clap::Args)]
 pub struct ModuleArgs {
     /// A module to load first, with those that it needs: one of the build's directory by name, or a file
-    /// (./NAME.ko). KERNEL= before a file says for which kernel it is. Repeatable
+    /// (./NAME.ko). KERNEL= before it says for which of several kernels it is. Repeatable
     #[arg(long = "module", value_name = "[KERNEL=]MODULE")]
     modules: Vec<String>,
 }
@@ -45,28 +45,67 @@ impl ModuleArgs {
         self.modules.is_empty()
     }
 
-    /// Those of a kernel of this name.
-    pub fn of(&self, kernel: &str) -> Vec<String> {
-        let own = |word: &String| match word.split_once('=') {
-            Some((name, module)) => (name == kernel).then(|| module.to_owned()),
-            None => Some(word.clone()),
-        };
-        self.modules.iter().filter_map(own).collect()
-    }
-
-    /// Whether each is for all kernels or one of these.
+    /// The initrd of a kernel that is booted alone, where it loads modules.
     ///
     /// # Errors
-    /// Where one is for another kernel.
-    pub fn are_for(&self, kernels: &[(String, BootImage)]) -> anyhow::Result<()> {
+    /// As of [`Initrd::with_modules`], and where one is for a kernel of a name.
+    pub fn alone(&self, initrd: &Initrd, kernel: &BootImage) -> anyhow::Result<Option<Initrd>> {
+        if let Some((name, _)) = self.modules.iter().find_map(|word| for_kernel(word)) {
+            bail!("--module {name}=…: there is one kernel; leave out {name}=");
+        }
+        Ok(initrd.with_modules(kernel, &self.modules)?)
+    }
+
+    /// The initrds of several kernels, where they load modules.
+    ///
+    /// # Errors
+    /// As of [`Initrd::with_modules`], and where one is for none of these kernels.
+    pub fn each(
+        &self,
+        initrd: &Initrd,
+        kernels: &[(String, BootImage)],
+    ) -> anyhow::Result<Vec<Option<Initrd>>> {
         let known = |name: &str| kernels.iter().any(|(kernel, _)| kernel == name);
-        for word in &self.modules {
-            if let Some((name, _)) = word.split_once('=').filter(|(name, _)| !known(name)) {
+        for (name, module) in self.modules.iter().filter_map(|word| for_kernel(word)) {
+            if !known(name) {
                 let names: Vec<&str> = kernels.iter().map(|(kernel, _)| kernel.as_str()).collect();
-                bail!("--module {word}: there is no kernel {name}, but {}", names.join(", "));
+                let names = names.join(", ");
+                bail!("--module {name}={module}: no kernel is called {name}; they are {names}");
             }
         }
-        Ok(())
+        let with =
+            |(name, image): &(String, BootImage)| Ok(initrd.with_modules(image, &self.of(name))?);
+        kernels.iter().map(with).collect()
+    }
+
+    /// Those of a kernel of this name: a module for it stands in place of one for all.
+    fn of(&self, kernel: &str) -> Vec<String> {
+        let named = self.modules.iter().filter_map(|word| for_kernel(word));
+        let own: Vec<&str> =
+            named.filter(|(name, _)| *name == kernel).map(|(_, module)| module).collect();
+        let name = |word: &str| kernel::modules::name_of(Path::new(word));
+        let replaced = |word: &str| own.iter().any(|own| name(own) == name(word));
+        let all = self.modules.iter().map(String::as_str).filter(|word| for_kernel(word).is_none());
+        let all = all.filter(|word| !replaced(word));
+        all.chain(own.iter().copied()).map(str::to_owned).collect()
+    }
+}
+
+/// A kernel's name, and the module that is for it. Paths may have a `=` of their own.
+fn for_kernel(word: &str) -> Option<(&str, &str)> {
+    word.split_once('=').filter(|(name, _)| !name.contains('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_for_a_kernel_stands_in_place_of_one_for_all() {
+        let given = ["ext4", "old/my-core.ko", "new=new/my_core.ko", "./a=b/c.ko", "new=brd"];
+        let modules = ModuleArgs { modules: given.map(str::to_owned).to_vec() };
+        assert_eq!(modules.of("base"), ["ext4", "old/my-core.ko", "./a=b/c.ko"]);
+        assert_eq!(modules.of("new"), ["ext4", "./a=b/c.ko", "new/my_core.ko", "brd"]);
     }
 }
 

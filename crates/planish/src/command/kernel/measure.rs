@@ -35,13 +35,12 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let ((kernels, architecture), machine) =
         (named(&args.boot.kernels)?, args.boot.machine.machine());
     let initrd = Initrd::of(args.boot.initrd.as_deref(), architecture)?;
-    args.boot.modules.are_for(&kernels)?;
+    let with = args.boot.modules.each(&initrd, &kernels)?;
     crate::command::handle_interrupts();
     let mut found = Counts::default();
-    for (name, image) in kernels {
+    for ((name, image), with) in kernels.into_iter().zip(&with) {
         let began = Instant::now();
         let mut watch = watcher(&format!("measure {name}"), global.quiet);
-        let with = initrd.with_modules(&image, &args.boot.modules.of(&name))?;
         let own = with.as_ref().unwrap_or(&initrd);
         let whole = found.boot(name.clone(), &image, &machine, own, &mut watch);
         drop(watch);

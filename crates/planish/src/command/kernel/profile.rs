@@ -48,12 +48,17 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
             output::print_json(&Form::first("planish-kernel-profile", told))?;
         }
         Format::Text if !global.quiet => {
-            eprint!("{}", report::kernel::together::text(&told));
+            eprint!("{}", report::kernel::together::text(&told, global.verbose));
             if let Some(evidence) = together::evidence(&images, &found, input) {
+                eprintln!("of vmlinux alone:");
                 print_evidence(&report::Evidence::from(&evidence));
             }
             let (build, output) = (args.counted.build.display(), args.output.display());
-            eprintln!("next: planish kernel build TREE --build {build} --profile {output}");
+            eprintln!(
+                "next: planish kernel build TREE --build {build} --profile {output}, with \
+                 --first-round if this kernel had no profile{}",
+                args.counted.outside()
+            );
         }
         Format::Text => {}
     }

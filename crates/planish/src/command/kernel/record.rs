@@ -97,9 +97,6 @@ pub struct Args {
     command: Vec<std::ffi::OsString>,
 }
 
-/// What the kernel that is recorded is called by KERNEL=.
-const NAME: &str = "kernel";
-
 /// Parts of a machine's run.
 const SECTIONS: Choice<Sections> = Choice(&[
     ("train", Sections::Train, "The training sections of the workload"),
@@ -131,7 +128,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let image = boot_image(kernel)?;
-    args.modules.are_for(&[(NAME.to_owned(), image.clone())])?;
     let vmlinux =
         if args.counts { Some(recording::vmlinux(kernel, args.binary.as_deref())?) } else { None };
     let inputs = std::iter::once(&image.path).chain(&args.initrd).chain(&vmlinux);
@@ -145,7 +141,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         );
     }
     let plain = Initrd::of(args.initrd.as_deref(), image.architecture)?;
-    let initrd = plain.with_modules(&image, &args.modules.of(NAME))?.unwrap_or(plain);
+    let initrd = args.modules.alone(&plain, &image)?.unwrap_or(plain);
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };
     let (machine, parts) = (args.machine.machine(), args.sections);
     let guest = machine.guest(&image, &initrd.path, parts.word(), execution);

@@ -92,11 +92,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         output::refuse_inputs([raw.as_path()], inputs)?;
     }
     let initrd = Initrd::of(initrd, architecture)?;
-    args.boot.modules.are_for(&kernels)?;
-    let with = |(name, image): &(String, BootImage)| {
-        initrd.with_modules(image, &args.boot.modules.of(name))
-    };
-    let with = kernels.iter().map(with).collect::<Result<Vec<_>, _>>()?;
+    let with = args.boot.modules.each(&initrd, &kernels)?;
     let guest = |((_, image), with): (&(String, BootImage), &Option<Initrd>)| {
         let initrd = with.as_ref().unwrap_or(&initrd);
         let guest = machine.guest(image, &initrd.path, "all", execution.clone());

@@ -34,9 +34,21 @@ impl Counted {
         self.inputs.iter().chain(&self.modules).map(PathBuf::as_path)
     }
 
+    /// What is to be done for modules outside of the tree, behind the next step.
+    pub fn outside(&self) -> &'static str {
+        match self.modules.is_empty() {
+            true => "",
+            false => "; then the same with -- M=DIRECTORY modules, for those outside of the tree",
+        }
+    }
+
     /// The kernel and its modules, and what was counted in them.
     pub fn read(&self, global: &Global) -> anyhow::Result<(Vec<Arc<Image>>, Aggregated)> {
         let images = kernel::together::images(&self.build, &self.modules)?;
+        if !self.build.join("modules.order").is_file() && !global.quiet {
+            let build = self.build.display();
+            eprintln!("note: {build}: there is no modules.order, so no modules of the build");
+        }
         let found = inputs::read_all(&self.inputs, &images, self.selection, global)?;
         Ok((images, found))
     }

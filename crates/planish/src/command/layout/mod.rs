@@ -121,7 +121,12 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             eprint!("{}", report::layout::summary(&summary, screen));
             if kinds.contains(&FileKind::Propeller) {
                 let prefix = prefix.display();
-                if plan.image.kind() == ImageKind::Kernel {
+                if plan.image.kind() == ImageKind::KernelModule {
+                    eprintln!(
+                        "next: planish kernel layout BUILD, which puts the kernel and its modules \
+                         into one layout"
+                    );
+                } else if plan.image.kind() == ImageKind::Kernel {
                     eprintln!(
                         "next: planish kernel build TREE --profile FILE --layout {prefix}, FILE \
                          being what this kernel was built with"
