@@ -21,7 +21,7 @@ Examples:
       -o kernel.afdo
   planish kernel build linux-6.12 --build out --profile kernel.afdo
 
-Exit codes: 0 fine, 2 wrong usage or input, above all counts of another build.")]
+Exit codes: 0 fine, 2 wrong usage or input, such as counts of another build.")]
 pub struct Args {
     #[command(flatten)]
     counted: Counted,
