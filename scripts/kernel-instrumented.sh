@@ -65,7 +65,7 @@ END
   chmod +x root/init
   (cd root; find . | cpio -o -H newc --quiet) >counting.cpio
   timeout 1500 qemu-system-x86_64 -accel tcg -cpu max -m 1024 -nodefaults -nographic -no-reboot -serial stdio -serial file:counts.base64 -monitor none \
-    -kernel counting/arch/x86/boot/bzImage -initrd counting.cpio -append "console=ttyS0 quiet panic=-1 nokaslr tsc=reliable" </dev/null | tee counting.out
+    -kernel counting/arch/x86/boot/bzImage -initrd counting.cpio -append "console=ttyS0 quiet panic=-1 nokaslr tsc=reliable rdinit=/bin/busybox -- sh /init" </dev/null | tee counting.out
   grep -q 'counting: done' counting.out && ! grep -q 'counting: failed' counting.out || die "the kernel that counts did not get through"
   base64 -d -i counts.base64 >counts.new
   mv counts.new counts.tar.gz

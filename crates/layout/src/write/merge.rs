@@ -67,7 +67,7 @@ impl MergeError {
 pub fn merge(parts: &[Part]) -> Result<Merged, MergeError> {
     let mut all: Option<CcProfile> = None;
     let mut merged = Merged::default();
-    let mut kept: FxHashMap<(String, Option<String>), usize> = FxHashMap::default();
+    let mut kept: FxHashMap<String, Vec<(Option<String>, usize)>> = FxHashMap::default();
     let mut symbols = FxHashSet::default();
     for (number, part) in parts.iter().enumerate() {
         let read = match part.cc.trim().is_empty() {
@@ -83,11 +83,16 @@ pub fn merge(parts: &[Part]) -> Result<Merged, MergeError> {
             return Err(MergeError::Version(number));
         }
         for function in read.functions {
-            let key = (function.name().to_owned(), function.module.clone());
-            match kept.get(&key) {
-                Some(first) => merged.shared.push((key.0, *first, number)),
+            let name = function.name().to_owned();
+            let known = kept.entry(name.clone()).or_default();
+            // A function without a module is one of every module.
+            let same = |module: &Option<String>| {
+                module.is_none() || function.module.is_none() || *module == function.module
+            };
+            match known.iter().find(|(module, _)| same(module)) {
+                Some((_, first)) => merged.shared.push((name, *first, number)),
                 None => {
-                    kept.insert(key, number);
+                    known.push((function.module.clone(), number));
                     into.functions.push(function);
                 }
             }
@@ -132,6 +137,20 @@ mod tests {
         let two = part("v1\nm b.c\nf f\nc0\n", "f\n");
         let merged = merge(&[one, two]).unwrap();
         assert_eq!((merged.functions, merged.shared.len()), (2, 0));
+    }
+
+    /// clang takes a function without a module for one of the module that it compiles, and ends on
+    /// the second one.
+    #[test]
+    fn a_function_without_a_module_is_the_same_as_one_of_any() {
+        let of_two = part("v1\nm a.c\nf f\nc0\nm b.c\nf f\nc0\n", "f\n");
+        let alone = part("v1\nf f\nc0\nf g\nc0\n", "f\ng\n");
+        let merged = merge(&[of_two.clone(), alone.clone()]).unwrap();
+        assert_eq!(merged.cc, "v1\nm a.c\nf f\nc0\nm b.c\nf f\nc0\nf g\nc0\n");
+        assert_eq!(merged.shared, [("f".to_owned(), 0, 1)]);
+        let merged = merge(&[alone, of_two]).unwrap();
+        assert_eq!(merged.cc, "v1\nf f\nc0\nf g\nc0\n");
+        assert_eq!(merged.shared.len(), 2);
     }
 
     #[test]
