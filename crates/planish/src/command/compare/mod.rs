@@ -69,7 +69,6 @@ enum Tool {
     Show(ShowArgs),
     /// Compare a program with itself many times: how often is a difference claimed by mistake here?
     Calibrate(Box<CalibrateArgs>),
-    /// Find the commit that made the program slower; layout luck names no culprit
     Bisect(bisect::Args),
 }
 

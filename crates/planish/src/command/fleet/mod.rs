@@ -44,7 +44,6 @@ pub struct Args {
 enum Tool {
     /// Count one recording, and write down where, when and how it was made
     Shard(shard::Args),
-    /// Make shards from what other profilers recorded: pprof, OpenTelemetry, BOLT's text
     Import(import::Args),
     /// Write counts as pprof, OpenTelemetry profiles or BOLT's text, for other tools
     Export(export::Args),

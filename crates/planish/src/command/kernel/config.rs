@@ -36,7 +36,6 @@ pub struct Args {
 /// What can be done with a configuration beside writing one.
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
-    /// Check a .config
     Check(CheckArgs),
 }
 

@@ -36,9 +36,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
-    /// Write into a directory what is to be measured
     Begin(BeginArgs),
-    /// Measure the kernel that has booted if it is due, and set the next boot
     Step(StepArgs),
 }
 

@@ -51,33 +51,21 @@ Install and boot it, then record while it works:
   planish kernel profile . perf.data -o kernel.afdo
   planish kernel build . --profile kernel.afdo --first-round";
 
+// Each is described by its arguments.
 #[derive(Debug, clap::Subcommand)]
 enum Tool {
-    /// Add the options to a kernel tree, or remove them
     Prepare(prepare::Args),
-    /// Print what a configuration needs, or check one
     Config(config::Args),
-    /// Check in a build that the flags are where they belong
     Check(check::Args),
-    /// Build a kernel, with a profile or a layout for the objects that it speaks of
     Build(build::Args),
-    /// Write the initrd that kernels are recorded and measured with
     Workload(workload::Args),
-    /// Record a kernel, under emulation where there is no branch hardware
     Record(record::Args),
-    /// Make the sample profile of a kernel and its modules
     Profile(profile::Args),
-    /// Lay out a kernel and its modules
     Layout(layout::Args),
-    /// Count what kernels cost, section by section of a workload
     Measure(measure::Args),
-    /// Compare how long kernels take with a workload
     Time(time::Args),
-    /// Compare how long commands take on this machine, which boots into one kernel after another
     Here(here::Args),
-    /// Build variants by flags, options or compilers, and say what the change does, apart from layout luck
     Compare(Box<compare::Args>),
-    /// All of it: prepare, build, record, rebuild, lay out, measure
     Optimize(optimize::Args),
 }
 

@@ -37,19 +37,13 @@ pub struct Args {
 enum Tool {
     /// Say which bytes of text can lie on superpages and why the others cannot
     Check(check::Args),
-    /// Rewrite the offsets of a program or library so that its text can lie on superpages
     Align(align::Args),
-    /// Read the text of files or of a process into superpages of the page cache
     Warm(warm::Args),
-    /// Hold text in memory on its superpages until ended; print a systemd unit that does
     Keep(keep::Args),
-    /// Try which mechanisms work on this kernel and file system
     Probe(probe::Args),
     /// Say for every 2 MiB of a process's text whether it lies on a superpage
     Verify(verify::Args),
-    /// Warm a program and its libraries, then run it
     Run(run::Args),
-    /// Measure a command three times over: as built, aligned, aligned and warm
     Experiment(experiment::Args),
 }
 
