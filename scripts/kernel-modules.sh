@@ -93,14 +93,13 @@ built base none
 record base; profile base
 built one base --profile base.afdo --first-round
 record one; profile one
-built mapped one --profile one.afdo
-record mapped
-"$planish" kernel layout mapped mapped.data --module mapped.fold/fold.ko --prefix kernel
+built profile one --profile one.afdo
+record profile
+"$planish" kernel layout profile profile.data --module profile.fold/fold.ko --prefix kernel
 built layout mapped --profile one.afdo --layout kernel
-built autofdo one --profile one.afdo --split
 
 kernels=()
-for name in base autofdo layout; do
+for name in base profile layout; do
   kernels+=("$name=$name")
   loaded+=(--module "$name=$name.fold/fold.ko")
 done
