@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(said.text, None, "kptr_restrict hides the addresses");
         said.line("planish-text ffff800080010000 ffff800080380000 _stext\r");
         assert_eq!(said.text.unwrap().map_name, "[kernel.kallsyms]_stext");
-        let note = "040000000400000003000000474e5500beef0000";
+        let note = "040000000200000003000000474e5500beef0000";
         said.line(&format!("planish-module fat 8192 1 vfat, Live 0xffffffffc0001000 {note}\r"));
         said.line("planish-module vfat 4096 0 - Live 0xffffffffc0002000 (E)");
         said.line("planish-module hidden 4096 0 - Live 0x0000000000000000");
