@@ -88,7 +88,7 @@ kernel-here: build ## does `planish kernel here` take a machine through boots by
 	@scripts/setup.sh kernel
 	@scripts/kernel-here.sh $(ROUNDS)
 
-kernel-modules: build ## profile and layout of a kernel's modules, ext4, IPv6 and one outside of the tree, measured (40 minutes)
+kernel-modules: build ## profile and layout of a kernel's modules, ext4, IPv6 and one outside of the tree, measured (an hour)
 	@scripts/setup.sh kernel
 	@scripts/kernel-modules.sh
 

@@ -26,12 +26,9 @@ want sfdisk fdisk "divides the disk"
 want busybox busybox-static "the machine's programs"
 [ ${#packages[@]} = 0 ] || as_root apt-get install -y --no-install-recommends "${packages[@]}"
 
-work=${CARGO_TARGET_DIR:-target}/kernel-here
-mkdir -p "$work/build"
-work=$(realpath -- "$work")
 . scripts/kernel-tree.sh
-kernel_tools kernel-here
-kernel_tree 6.12 "$work"
+kernel_work kernel-here 6.12
+mkdir -p "$work/build"
 
 # A small kernel that finds its disk.
 cat kernel/small.config - >"$work/config" <<'END'

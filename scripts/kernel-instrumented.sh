@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does an instrumented profile give a kernel, beside a sampled one? gcc's own way: a kernel that counts its branches (gcov) runs planish's training
 # sections under emulation, and is built again with its counts (-fprofile-use). Counted as `planish kernel measure` counts all kernels.
-#   scripts/kernel-instrumented.sh      (40 minutes on two quiet cores, 2 GB; what is built is not built again)
+#   scripts/kernel-instrumented.sh      (40 minutes on two busy cores, 2 GB; what is built is not built again)
 #
 # Works in target/kernel-instrumented, on Debian's sources of 6.12. busybox-static is installed first.
 set -euo pipefail
@@ -14,13 +14,8 @@ as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 [ -x "$planish" ] || die "$planish is missing; run: make build"
 [ -x /bin/busybox ] || { say "installs busybox-static"; as_root apt-get install -y --no-install-recommends busybox-static; }
 
-work=${CARGO_TARGET_DIR:-target}/kernel-instrumented
-mkdir -p "$work"
-work=$(realpath -- "$work")
 . scripts/kernel-tree.sh
-kernel_tools kernel-instrumented
-kernel_tree 6.12 "$work"
-tree=$(realpath -- "$tree")
+kernel_work kernel-instrumented 6.12
 small=$PWD/kernel/small.config
 cd "$work"
 kernel_make() { local name=$1; shift; make -C "$tree" O="$work/$name" CC=gcc ARCH=x86_64 -j"$(nproc)" "$@" >"$name.log" 2>&1 || { tail -n 20 "$name.log" >&2; die "$name: make failed"; }; }
@@ -77,7 +72,7 @@ if [ ! -e profiled.done ]; then
   # The kernel writes no summary, without which gcc 12 ignores the counts (gcov-io.h: a tag, eight bytes, runs, the largest count).
   python3 - profiled <<'END'
 import pathlib, struct, sys
-HEADER, FUNCTION, SUMMARY, ARCS = 16, 0x01000000, 0xA1000000, 0x01A10000
+HEADER, SUMMARY, ARCS = 16, 0xA1000000, 0x01A10000
 files = {path: path.read_bytes() for path in pathlib.Path(sys.argv[1]).rglob("*.gcda")}
 largest = 0
 for data in files.values():

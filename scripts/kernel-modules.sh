@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Modules of a kernel with a profile and a layout: ext4, IPv6 and a module outside of the tree, trained, rebuilt and measured under emulation.
-#   scripts/kernel-modules.sh      (35 minutes on two quiet cores, 3 GB; what is built is not built again)
+#   scripts/kernel-modules.sh      (an hour on two busy cores, 3 GB; what is built is not built again)
 #
 # Works in target/kernel-modules, on Debian's sources of 6.12 and with programs of Debian's packages (busybox-static, iperf3, stress-ng), none
 # of which is installed.
@@ -11,13 +11,8 @@ planish=$(realpath -- "${PLANISH:-${CARGO_TARGET_DIR:-target}/release/planish}")
 [ -x "$planish" ] || { echo "kernel-modules: $planish is missing; run: make build" >&2; exit 1; }
 say() { printf 'kernel-modules: %s\n' "$*"; }
 
-work=${CARGO_TARGET_DIR:-target}/kernel-modules
-mkdir -p "$work"
-work=$(realpath -- "$work")
 . scripts/kernel-tree.sh
-kernel_tools kernel-modules
-kernel_tree 6.12 "$work"
-tree=$(realpath -- "$tree")
+kernel_work kernel-modules 6.12
 fold=$PWD/kernel/fold-module
 cd "$work"
 "$planish" kernel prepare "$tree" >/dev/null
@@ -96,7 +91,7 @@ record one; profile one
 built profile one --profile one.afdo
 record profile
 "$planish" kernel layout profile profile.data --module profile.fold/fold.ko --prefix kernel
-built layout mapped --profile one.afdo --layout kernel
+built layout profile --profile one.afdo --layout kernel
 
 kernels=()
 for name in base profile layout; do

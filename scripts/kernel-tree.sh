@@ -21,6 +21,16 @@ kernel_tree() {
   rm -rf "$work/unpacking" "$work/usr"
 }
 
+# kernel_work NAME SERIES: a directory for a script below target, with the sources; sets `work` and `tree`, absolute both.
+kernel_work() {
+  kernel_tools "$1"
+  work=${CARGO_TARGET_DIR:-target}/$1
+  mkdir -p "$work"
+  work=$(realpath -- "$work")
+  kernel_tree "$2" "$work"
+  tree=$(realpath -- "$tree")
+}
+
 # kernel_tools NAME: ends with an error that names what is missing.
 kernel_tools() {
   local tool

@@ -37,6 +37,13 @@ fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// What a module is called whose mapping or file has this path: `[snd_hda]`, `/lib/…/snd-hda.ko.xz` and
+/// `snd-hda.ko` are one.
+pub fn module_name(path: &str) -> String {
+    let name = base_name(path).trim_start_matches('[').trim_end_matches(']');
+    name.split(".ko").next().unwrap_or(name).replace('-', "_")
+}
+
 fn ends_as_module(name: &str) -> bool {
     name.rsplit_once(".ko")
         .is_some_and(|(_, packed)| matches!(packed, "" | ".gz" | ".xz" | ".zst" | ".bz2"))
@@ -128,6 +135,7 @@ mod tests {
         }
         for path in ["[snd_hda]", "/lib/modules/6.1/snd-hda.ko.xz", "snd-hda.ko"] {
             assert_eq!(KernelPart::of(path), KernelPart::Module, "{path}");
+            assert_eq!(module_name(path), "snd_hda");
         }
     }
 }

@@ -15,6 +15,6 @@ mod timeline;
 
 pub use change::{Change, KERNEL_PID, MappedFile, SharedFiles, Side};
 pub use clock::Clock;
-pub use kernel_map::{KernelPart, is_vmlinux};
+pub use kernel_map::{KernelPart, is_vmlinux, module_name};
 pub use spaces::{AddressSpace, AddressSpaces, FileId, Mapping};
 pub use timeline::{SpaceRef, Timeline};

@@ -17,6 +17,7 @@ pub mod comparison;
 pub mod composed;
 pub mod config;
 mod configure;
+pub mod disk;
 pub mod error;
 pub mod execute;
 mod files;

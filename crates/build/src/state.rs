@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -189,23 +188,6 @@ impl State {
     }
 }
 
-/// Bytes that a directory takes on the disk, as far as it can be read.
-pub fn disk_bytes(directory: &Path) -> u64 {
-    /// The unit of stat(2).
-    const BLOCK: u64 = 512;
-    let mut bytes = 0u64;
-    let mut open = vec![directory.to_owned()];
-    while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            // Of links it is the link itself.
-            let Ok(about) = entry.metadata() else { continue };
-            bytes = bytes.saturating_add(about.blocks().saturating_mul(BLOCK));
-            open.extend(about.is_dir().then(|| entry.path()));
-        }
-    }
-    bytes
-}
-
 /// What is known of a plan's steps before any runs: all run where `again`, else those that are not
 /// up to date.
 ///
@@ -215,22 +197,4 @@ pub fn outlook(plan: &Plan, directory: &Path, again: bool) -> Result<Vec<Outlook
     let mut state = State::read(directory);
     let done = plan.steps.iter().map(|step| Ok(!again && state.is_done(step, directory)?));
     Ok(plan.outlook(&done.collect::<Result<Vec<bool>, Error>>()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_takes_what_its_files_take_and_links_are_not_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let inner = dir.path().join("a/b");
-        std::fs::create_dir_all(&inner).unwrap();
-        let empty = disk_bytes(dir.path());
-        std::fs::write(inner.join("c"), vec![1; 100_000]).unwrap();
-        std::os::unix::fs::symlink("/", inner.join("root")).unwrap();
-        let full = disk_bytes(dir.path());
-        assert!((100_000..200_000).contains(&(full - empty)), "{empty} {full}");
-        assert_eq!(disk_bytes(&dir.path().join("none")), 0);
-    }
 }

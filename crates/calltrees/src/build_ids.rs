@@ -1,6 +1,6 @@
 //! Which build ID does a recording state for a file, in its mapping or in its list?
 
-use address_spaces::{KernelPart, MappedFile, is_vmlinux};
+use address_spaces::{KernelPart, MappedFile, is_vmlinux, module_name};
 use image::BuildId;
 
 /// The list of a recording, which stands beside its mappings.
@@ -52,13 +52,6 @@ fn is_known(id: &[u8]) -> bool {
 
 fn is_module(path: &str) -> bool {
     KernelPart::of(path) == KernelPart::Module
-}
-
-/// `[snd_hda]`, `/lib/…/snd-hda.ko.xz` and `snd-hda.ko` are one module.
-pub fn module_name(path: &str) -> String {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.split(".ko").next().unwrap_or(name).replace('-', "_")
 }
 
 #[cfg(test)]

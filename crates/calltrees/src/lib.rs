@@ -39,8 +39,9 @@ mod tree;
 mod unwinding;
 mod workers;
 
+pub use address_spaces::module_name;
 pub use analysis::{Cgroup, Ledger, Options, Recorded, Stack, Thread, read, read_then};
-pub use build_ids::{BuildIds, module_name};
+pub use build_ids::BuildIds;
 pub use distinct::Weight;
 pub use error::Error;
 pub use event::Event;

@@ -5,9 +5,9 @@
 //! that is remembered. The kernel is known by its map's name; where the recording tells its build
 //! ID, a file without one is not taken for it.
 
-use crate::listed::{ListedId, ids_of, lasting, module_name};
+use crate::listed::{ListedId, ids_of, lasting};
 use crate::model::base_name;
-use address_spaces::{FileId, KernelPart, MappedFile, Mapping, Side, is_vmlinux};
+use address_spaces::{FileId, KernelPart, MappedFile, Mapping, Side, is_vmlinux, module_name};
 use image::module_layout::{self, PlacedSection};
 use image::{FileOffset, Image, ImageAddr, ImageKind, Segment};
 use perfdata::RuntimeAddr;

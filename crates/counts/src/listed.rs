@@ -7,7 +7,7 @@
 //! path, or, where no entry has that, with its file name.
 
 use crate::model::base_name;
-use address_spaces::{KernelPart, MappedFile, is_vmlinux};
+use address_spaces::{KernelPart, MappedFile, is_vmlinux, module_name};
 use perfdata::{BuildIdEntry, CpuMode, Input};
 
 /// An entry of the recording's list.
@@ -89,12 +89,6 @@ fn first_found<const N: usize>(tiers: [Vec<&[u8]>; N]) -> Vec<&[u8]> {
 /// The path without the mark of files that were deleted.
 pub(crate) fn lasting(path: &str) -> &str {
     path.strip_suffix(" (deleted)").unwrap_or(path)
-}
-
-/// `[snd_hda]`, `/lib/…/snd-hda.ko.xz` and `snd-hda.ko` are one module.
-pub(crate) fn module_name(path: &str) -> String {
-    let name = base_name(path).trim_start_matches('[').trim_end_matches(']');
-    name.split(".ko").next().unwrap_or(name).replace('-', "_")
 }
 
 #[cfg(test)]

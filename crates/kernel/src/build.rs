@@ -32,9 +32,6 @@ pub struct Wanted {
     pub targets: Vec<String>,
 }
 
-/// How functions are read from a directory.
-type Functions = fn(&Path) -> Result<FunctionsOfObjects, Error>;
-
 /// A build before it runs; profile and layout lie where make reads them.
 #[derive(Clone, Debug)]
 pub struct Planned {
@@ -145,21 +142,23 @@ impl Wanted {
         });
         // make is called in the tree.
         let outside = outside.map(|directory| self.tree.join(directory));
-        let (of_build, of_outside): (Functions, Functions) = match by_linker {
-            true => (functions_of_links, functions_of_modules),
-            false => (functions_of_objects, functions_of_objects),
-        };
-        let mut functions = of_build(&self.build)?;
+        if by_linker {
+            let mut functions = functions_of_links(&self.build)?;
+            if let Some(outside) = outside {
+                functions.extend(functions_of_modules(&outside)?);
+            }
+            return Ok(functions);
+        }
+        let mut functions = functions_of_objects(&self.build)?;
         if let Some(outside) = outside {
-            let found = of_outside(&outside).map_err(|error| match error {
+            functions.extend(functions_of_objects(&outside).map_err(|error| match error {
                 Error::NoBuild { path } => {
                     let wanted = "no finished module in it; build it once without a profile and a \
                                   layout, so that its functions are known";
                     Error::of_file(&path, wanted)
                 }
                 other => other,
-            });
-            functions.extend(found?);
+            })?);
         }
         Ok(functions)
     }

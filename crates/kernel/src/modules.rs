@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::initrd::Archive;
+use address_spaces::module_name;
 use image::{Image, ImageKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,9 +40,9 @@ impl Module {
     }
 }
 
-/// What a module is called, by its file's name or its own.
+/// What a module is called by the name of its file.
 pub fn name_of(path: &Path) -> String {
-    path.file_stem().unwrap_or_default().to_string_lossy().replace('-', "_")
+    module_name(&path.to_string_lossy())
 }
 
 /// Whether a word is a file, and not the name of a module of the build.
@@ -138,27 +139,13 @@ pub fn find(build: Option<&Path>, wanted: &[String]) -> Result<Vec<Module>, Erro
         let release = beside::given::read_text(&release, beside::given::TEXT).ok();
         search.release = release.map(|release| release.trim().to_owned());
     }
-    for word in wanted.iter().filter(|word| is_file(word)) {
-        let module = Module::given(Path::new(word))?;
-        match search.given.iter().find(|known| known.name == module.name) {
-            Some(known) if known.path != module.path => {
-                return Err(Error::Wanted(format!(
-                    "{} and {} are both the module {}; a kernel loads one of them",
-                    known.path.display(),
-                    module.path.display(),
-                    module.name
-                )));
-            }
-            Some(_) => {}
-            None => search.given.push(module),
-        }
-    }
+    // All files first: each is meant wherever its name comes up.
+    let mut names = Vec::new();
     for word in wanted {
-        let module = match is_file(word) {
-            true => Some(Module::given(Path::new(word))?),
-            false => search.named(word),
-        };
-        let module = module.ok_or_else(|| search.missing(word))?;
+        names.push(if is_file(word) { search.give(Path::new(word))? } else { word.clone() });
+    }
+    for name in names {
+        let module = search.named(&name).ok_or_else(|| search.missing(&name))?;
         search.add(module, &mut Vec::new())?;
     }
     Ok(search.found)
@@ -169,7 +156,7 @@ struct Search<'a> {
     build: Option<&'a Path>,
     /// The release of the kernel that is built there.
     release: Option<String>,
-    /// Files that the user named: they are meant wherever their names come up.
+    /// Files that the user named.
     given: Vec<Module>,
     built: Vec<Module>,
     /// Of all modules of the build, read once one is asked for.
@@ -178,23 +165,43 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Takes a file that the user named; gives the module's name.
+    fn give(&mut self, path: &Path) -> Result<String, Error> {
+        let module = Module::given(path)?;
+        let name = module.name.clone();
+        match self.given.iter().find(|known| known.name == name) {
+            Some(known) if known.path != module.path => Err(Error::Wanted(format!(
+                "{} and {} are both the module {name}; a kernel loads one of them",
+                known.path.display(),
+                module.path.display()
+            ))),
+            Some(_) => Ok(name),
+            None => {
+                self.given.push(module);
+                Ok(name)
+            }
+        }
+    }
+
     fn named(&self, name: &str) -> Option<Module> {
         let name = name.replace('-', "_");
         self.given.iter().chain(&self.built).find(|module| module.name == name).cloned()
     }
 
     /// The one that answers by a name.
-    fn asked_for(&mut self, name: &str) -> Option<Module> {
-        let own = self.named(name);
-        let built = &self.built;
-        let aliases = self.aliases.get_or_insert_with(|| {
-            let of = |module: &Module| {
-                let about = About::read(&module.path).unwrap_or_default();
-                about.aliases.into_iter().map(|alias| (alias, module.clone())).collect::<Vec<_>>()
-            };
-            built.iter().flat_map(of).collect()
-        });
-        own.or_else(|| aliases.get(name).cloned())
+    fn asked_for(&mut self, name: &str) -> Result<Option<Module>, Error> {
+        if let Some(own) = self.named(name) {
+            return Ok(Some(own));
+        }
+        if self.aliases.is_none() {
+            let mut aliases = BTreeMap::new();
+            for module in &self.built {
+                let about = About::read(&module.path)?;
+                aliases.extend(about.aliases.into_iter().map(|alias| (alias, module.clone())));
+            }
+            self.aliases = Some(aliases);
+        }
+        Ok(self.aliases.as_ref().and_then(|aliases| aliases.get(name)).cloned())
     }
 
     fn missing(&self, name: &str) -> Error {
@@ -232,7 +239,7 @@ impl Search<'_> {
         }
         open.push(module.name.clone());
         for name in about.asks_for {
-            if let Some(needed) = self.asked_for(&name) {
+            if let Some(needed) = self.asked_for(&name)? {
                 self.add(needed, open)?;
             }
         }

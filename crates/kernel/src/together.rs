@@ -6,6 +6,7 @@
 
 use crate::Error;
 use crate::modules::{built, name_of};
+use address_spaces::{KernelPart, module_name};
 use counts::aggregate::Aggregated;
 use counts::evidence::Evidence;
 use image::debug::DebugInfo;
@@ -44,6 +45,8 @@ pub struct Together {
     pub other_build: Vec<String>,
     /// Modules that were recorded and whose files are not among the images, with their samples.
     pub unknown: Vec<(String, u64)>,
+    /// Functions that several images have and a layout names once: as the first of these has it.
+    pub shared: Vec<String>,
 }
 
 /// The kernel of a build and its modules, and further ones.
@@ -95,14 +98,13 @@ impl Together {
     }
 }
 
+/// Code that the kernel maps into processes, under names like those of modules.
+const OF_PROCESSES: [&str; 3] = ["[vdso]", "[vsyscall]", "[uprobes]"];
+
 /// The name of the module whose mapping is called so; none of other files.
 fn mapped_name(path: &str) -> Option<String> {
-    if let Some(name) = path.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return (!name.starts_with("kernel.")).then(|| name.replace('-', "_"));
-    }
-    let file = Path::new(path).file_name()?.to_str()?;
-    let (name, rest) = file.split_once(".ko")?;
-    matches!(rest, "" | ".gz" | ".xz" | ".zst").then(|| name.replace('-', "_"))
+    let module = KernelPart::of(path) == KernelPart::Module && !OF_PROCESSES.contains(&path);
+    module.then(|| module_name(path))
 }
 
 /// What the result rests on: the kernel's own counts. None where there are none.
@@ -202,7 +204,9 @@ pub fn layout(
         let path = about.map_or_else(|| input.display().to_string(), |image| image.path.clone());
         Error::doing(path)(error)
     });
-    Ok((merged?, told))
+    let merged = merged?;
+    told.shared = merged.shared.iter().map(|(name, ..)| name.clone()).collect();
+    Ok((merged, told))
 }
 
 #[cfg(test)]
@@ -216,6 +220,6 @@ mod tests {
         assert_eq!(name("/lib/modules/6.1/snd-hda.ko.xz").as_deref(), Some("snd_hda"));
         assert_eq!(name("/out/fat.ko").as_deref(), Some("fat"));
         assert_eq!([name("[kernel.kallsyms]_text"), name("[kernel.kallsyms]")], [None, None]);
-        assert_eq!([name("/usr/bin/app"), name("/x/a.ko.data")], [None, None]);
+        assert_eq!([name("/usr/bin/app"), name("[vdso]")], [None, None]);
     }
 }

@@ -97,7 +97,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             writeln!(out, "  page: {}", at(&files.report_page).display())?;
             writeln!(out, "  program: {}", at(Path::new(report.result_path())).display())?;
             let work = at(Path::new(plan::STATE_DIRECTORY));
-            let size = report::bytes(state::disk_bytes(&work) as f64);
+            let size = report::bytes(build::disk::bytes(&work) as f64);
             writeln!(out, "  builds, recordings, logs: {} ({size})", work.display())?;
         }
     }

@@ -4,26 +4,24 @@ use crate::numbers::numbered;
 use crate::pct;
 use kernel::together::Together;
 use serde::Serialize;
+use std::path::PathBuf;
 
 /// Images that are listed at most.
 const MOST: usize = 12;
 
 /// The JSON form, with what was written.
 #[derive(Clone, Debug, Serialize)]
-pub struct Written {
+pub struct Written<'t> {
     #[serde(flatten)]
-    told: Together,
+    told: &'t Together,
     files: Vec<String>,
 }
 
-impl Written {
+impl<'t> Written<'t> {
     /// Of these files.
-    pub fn of<'f>(
-        told: &Together,
-        files: impl IntoIterator<Item = &'f (impl AsRef<std::path::Path> + 'f)>,
-    ) -> Written {
-        let files = files.into_iter().map(|file| file.as_ref().display().to_string());
-        Written { told: told.clone(), files: files.collect() }
+    pub fn of(told: &'t Together, files: &[PathBuf]) -> Written<'t> {
+        let files = files.iter().map(|file| file.display().to_string()).collect();
+        Written { told, files }
     }
 }
 
@@ -51,6 +49,14 @@ pub fn text(told: &Together, all_names: bool) -> String {
     if !told.hardly.is_empty() {
         text += &format!("left out, as hardly anything was counted: {}\n", told.hardly.join(", "));
     }
+    if !told.shared.is_empty() {
+        let functions = numbered(told.shared.len() as u64, "function", "functions");
+        let are = if told.shared.len() == 1 { "is" } else { "are" };
+        let names = told.shared.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+        text += &format!(
+            "note: {functions} that several images have {are} laid out as in the first: {names}\n"
+        );
+    }
     if !told.idle.is_empty() {
         let idle = numbered(told.idle.len() as u64, "module", "modules");
         let names = if all_names { format!(": {}", told.idle.join(", ")) } else { String::new() };
@@ -70,4 +76,32 @@ pub fn text(told: &Together, all_names: bool) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::together::Given;
+
+    #[test]
+    fn what_is_left_out_is_told() {
+        let given =
+            |path: &str, executions: u64| Given { path: path.to_owned(), functions: 2, executions };
+        let told = Together {
+            images: vec![given("vmlinux", 25), given("a.ko", 75)],
+            hardly: vec!["b.ko".to_owned()],
+            idle: vec!["c.ko".to_owned()],
+            other_build: vec!["d.ko".to_owned()],
+            unknown: vec![("e".to_owned(), 7)],
+            shared: vec!["f".to_owned()],
+        };
+        let said = text(&told, false);
+        let places = ["75.0 %", "25.0 %", "hardly anything was counted: b.ko", "have is laid out"];
+        assert!(places.map(|part| said.find(part).unwrap()).is_sorted(), "{said}");
+        for part in ["in 1 module\n", "was recorded: d.ko;", "7 samples in the module e,", ": f\n"]
+        {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        assert!(text(&told, true).contains("in 1 module: c.ko"));
+    }
 }

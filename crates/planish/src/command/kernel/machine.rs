@@ -96,19 +96,6 @@ fn for_kernel(word: &str) -> Option<(&str, &str)> {
     word.split_once('=').filter(|(name, _)| !name.contains('/'))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_module_for_a_kernel_stands_in_place_of_one_for_all() {
-        let given = ["ext4", "old/my-core.ko", "new=new/my_core.ko", "./a=b/c.ko", "new=brd"];
-        let modules = ModuleArgs { modules: given.map(str::to_owned).to_vec() };
-        assert_eq!(modules.of("base"), ["ext4", "old/my-core.ko", "./a=b/c.ko"]);
-        assert_eq!(modules.of("new"), ["ext4", "./a=b/c.ko", "new/my_core.ko", "brd"]);
-    }
-}
-
 /// Options of the machine.
 #[derive(Clone, Debug, clap::Args)]
 pub struct MachineArgs {
@@ -138,5 +125,18 @@ pub fn watcher(label: &str, quiet: bool) -> impl FnMut(&str, Option<&Statement>)
         Some(Statement::Section(section)) => ticker.tell(&section.name),
         Some(_) => {}
         None => ticker.tell(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_for_a_kernel_stands_in_place_of_one_for_all() {
+        let given = ["ext4", "old/my-core.ko", "new=new/my_core.ko", "./a=b/c.ko", "new=brd"];
+        let modules = ModuleArgs { modules: given.map(str::to_owned).to_vec() };
+        assert_eq!(modules.of("base"), ["ext4", "old/my-core.ko", "./a=b/c.ko"]);
+        assert_eq!(modules.of("new"), ["ext4", "./a=b/c.ko", "new/my_core.ko", "brd"]);
     }
 }

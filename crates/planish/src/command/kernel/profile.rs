@@ -41,10 +41,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let (profile, told) = together::profile(&images, &found, input, global.threads())?;
     let bytes = format::write(&profile, ProfileFormat::ExtBinary, &Default::default())?;
     output::write_file(&args.output, |out| Ok(out.write_all(&bytes)?))?;
-    let files = [&args.output];
     match args.format {
         Format::Json => {
-            let told = report::kernel::together::Written::of(&told, &files);
+            let told =
+                report::kernel::together::Written::of(&told, std::slice::from_ref(&args.output));
             output::print_json(&Form::first("planish-kernel-profile", told))?;
         }
         Format::Text if !global.quiet => {
