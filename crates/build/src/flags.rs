@@ -1,8 +1,13 @@
 //! Which flags make a build fit for recording, and which make it use a profile or a layout?
 
+mod rust;
+
+pub use rust::remarks_of;
+
 use crate::config::{Build, Compiler};
 use crate::optimization::Optimize;
 use crate::toolchain::Toolchain;
+use rust::rust_flags;
 use std::collections::BTreeMap;
 
 /// Where the builds' knowledge of the program's runs comes from. Paths are as flags name them.
@@ -33,6 +38,8 @@ pub struct Extras<'a> {
     pub address_map: bool,
     /// The program keeps its relocations, which BOLT needs.
     pub relocations: bool,
+    /// The program is recorded for a layout, or laid out.
+    pub for_layout: bool,
     /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
     /// first from [`crate::reuse`], the linker, which compiles with LTO, by its own flag.
     pub layout: Option<(&'a str, &'a str)>,
@@ -75,6 +82,9 @@ pub fn variables(
     if phase.has_profile() {
         add_options(&mut flags, build, options);
         flags.both(build.profiled_flags.trim());
+        if extras.for_layout && has_probes(build) {
+            remove_probes(&mut flags, build);
+        }
     }
     add_extras(&mut flags, extras);
     let compile = flags.compile.join(" ");
@@ -188,6 +198,24 @@ fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
     }
 }
 
+/// Whether the builds have pseudo probes: the user's own flags say so, the last of them.
+fn has_probes(build: &Build) -> bool {
+    let mut words = build.flags.split_whitespace();
+    let last = words.rfind(|word| word.ends_with("pseudo-probe-for-profiling"));
+    build.compiler == Compiler::Clang && last == Some("-fpseudo-probe-for-profiling")
+}
+
+/// The compiler reads a profile of pseudo probes by the probes, which it then may leave out of the
+/// code. It must where blocks are placed: clang 22 cannot write the distance between two probes of
+/// a function that lies in several sections (`.sleb128 expression is not absolute`). With LTO the
+/// profile is read at link time once more, so the probes stay until then.
+fn remove_probes(flags: &mut Flags, build: &Build) {
+    if !build.thinlto {
+        flags.compile("-mllvm -sample-profile-remove-probe");
+    }
+    flags.link("-Wl,-mllvm,-sample-profile-remove-probe");
+}
+
 /// Layouts are for clang and lld alone. The compiler and the linker get the same: with LTO, which a
 /// project may turn on by itself, the linker generates the code.
 fn add_extras(flags: &mut Flags, extras: Extras) {
@@ -205,61 +233,9 @@ fn add_extras(flags: &mut Flags, extras: Extras) {
     }
 }
 
-/// Where rustc's remarks about a profile go, and are looked for: it records no command line, so
-/// these alone say that it used the profile.
-pub fn remarks_of(profile: &str) -> String {
-    format!("{profile}.remarks")
-}
-
-/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these; counters
-/// it takes always.
-///
-/// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions
-/// of a profile by. cargo strips debug information from programs whose profile asks for none; its
-/// flags stand before these.
-///
-/// `link` is there if the linker compiles rustc's code: what it is handed.
-fn rust_flags(tools: &Toolchain, phase: Phase, extras: Extras, link: Option<&str>) -> String {
-    let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
-    if tools.rust_takes_z {
-        flags.push_str(" -Zdebug-info-for-profiling");
-    }
-    match phase {
-        Phase::Baseline => {}
-        Phase::Profiled(path) if tools.rust_takes_z => {
-            let remarks = remarks_of(path);
-            flags.push_str(&format!(
-                " -Zprofile-sample-use={path} -Cremark=sample-profile -Zremark-dir={remarks}"
-            ));
-        }
-        Phase::Profiled(_) => {}
-        // LLVM_PROFILE_FILE says where; build scripts that hand rustc's flags on to a compiler of C
-        // take none without a value.
-        Phase::Instrumented(folder) => flags.push_str(&format!(" -Cprofile-generate={folder}")),
-        Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
-    }
-    match link {
-        // rustc links its own library of counters.
-        Some(link) => {
-            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", linker_of(&tools.cc)));
-            let words = link.split_whitespace().filter(|word| !word.starts_with("-fprofile-"));
-            // The last level counts: rustc's own.
-            words.chain(["-O3"]).for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
-        }
-        None if extras.relocations => flags.push_str(" -Clink-arg=-Wl,--emit-relocs"),
-        None => {}
-    }
-    flags
-}
-
-/// The program that links, of a compiler that may stand behind another (`ccache clang`).
-fn linker_of(cc: &str) -> &str {
-    let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
-    cc.split_whitespace().find(is_clang).unwrap_or(cc)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::rust::linker_of;
     use super::*;
     use crate::config::{Command, Compiler};
     use crate::pages::Pages;
@@ -361,6 +337,33 @@ mod tests {
             {
                 assert!(link.contains(flag), "{flag}: {link}");
             }
+        }
+    }
+
+    #[test]
+    fn probes_are_left_out_of_code_that_is_laid_out() {
+        const REMOVED: &str = "-mllvm -sample-profile-remove-probe";
+        let flags = |own: &str, thinlto, phase, for_layout| {
+            let build = Build { flags: own.into(), ..build(Compiler::Clang, thinlto) };
+            let extras = Extras { for_layout, ..Extras::default() };
+            super::variables(&build, &Optimize::default(), &tools(), (phase, extras), "o")
+        };
+        let probes = "-O2 -fpseudo-probe-for-profiling";
+        let profiled = Phase::Profiled("/p/a");
+        let plain = flags(probes, false, profiled, true);
+        assert!(plain["PLANISH_CFLAGS"].contains(REMOVED), "{plain:?}");
+        // With LTO the linker reads the profile by the probes, too.
+        let lto = flags(probes, true, profiled, true);
+        assert!(!lto["PLANISH_CFLAGS"].contains("remove-probe"), "{lto:?}");
+        assert!(lto["PLANISH_LDFLAGS"].contains("-mllvm,-sample-profile-remove-probe"), "{lto:?}");
+        for (own, phase, for_layout) in [
+            (probes, profiled, false),
+            (probes, Phase::Baseline, true),
+            ("-fpseudo-probe-for-profiling -fno-pseudo-probe-for-profiling", profiled, true),
+            ("", profiled, true),
+        ] {
+            let kept = flags(own, false, phase, for_layout);
+            assert!(!format!("{kept:?}").contains("remove-probe"), "{own}: {kept:?}");
         }
     }
 

@@ -147,6 +147,7 @@ pub fn build_request(
     let extras = Extras {
         address_map: target.reuses || target.address_map,
         relocations: target.relocations,
+        for_layout: target.reuses,
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
     let out = text(&directory.join(&folder));

@@ -315,6 +315,28 @@ fn with_thinlto_the_linker_applies_the_layout() {
     );
 }
 
+/// Probes lead to the code that is laid out and are no longer in it: clang cannot write those of a
+/// function in several sections.
+#[test]
+fn a_program_with_pseudo_probes_can_be_laid_out() {
+    if !can_run() {
+        return;
+    }
+    for thinlto in ["", "thinlto = true\n"] {
+        let flags = format!("flags = \"-fpseudo-probe-for-profiling\"\n{thinlto}");
+        let config = CONFIG.replace("THINLTO", &flags);
+        let project = Project::new(&config);
+        check_layout(&project.optimized());
+        let probes = |ending: &str| {
+            let image = image::Image::open(&project.at(".planish/app").with_extension(ending));
+            !image::probes::Probes::read(&image.unwrap()).unwrap().is_empty()
+        };
+        assert_eq!(["base", "opt", "layout"].map(probes), [true, false, false], "{thinlto}");
+        let shown = text(&project.planish(&["profile", "show", ".planish/app.afdo"]).stdout);
+        assert!(shown.contains("pseudo probes"), "{shown}");
+    }
+}
+
 #[test]
 fn a_layout_needs_its_files_and_clang() {
     let project = Project::new(&CONFIG.replace("THINLTO", "").replace("\"clang\"", "\"gcc\""));

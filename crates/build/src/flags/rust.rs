@@ -1,0 +1,62 @@
+//! Which flags does rustc get?
+
+use super::{Extras, Phase};
+use crate::toolchain::Toolchain;
+
+/// Where rustc's remarks about a profile go, and are looked for: it records no command line, so
+/// these alone say that it used the profile.
+pub fn remarks_of(profile: &str) -> String {
+    format!("{profile}.remarks")
+}
+
+/// rustc takes sample profiles with `-Z` flags only, so it gets them where it takes these; counters
+/// it takes always.
+///
+/// `line-tables-only` would leave out the linkage names, which are all that rustc finds functions
+/// of a profile by. cargo strips debug information from programs whose profile asks for none; its
+/// flags stand before these.
+///
+/// `link` is there if the linker compiles rustc's code: what it is handed.
+pub(super) fn rust_flags(
+    tools: &Toolchain,
+    phase: Phase,
+    extras: Extras,
+    link: Option<&str>,
+) -> String {
+    let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
+    if tools.rust_takes_z {
+        flags.push_str(" -Zdebug-info-for-profiling");
+    }
+    match phase {
+        Phase::Baseline => {}
+        Phase::Profiled(path) if tools.rust_takes_z => {
+            let remarks = remarks_of(path);
+            flags.push_str(&format!(
+                " -Zprofile-sample-use={path} -Cremark=sample-profile -Zremark-dir={remarks}"
+            ));
+        }
+        Phase::Profiled(_) => {}
+        // LLVM_PROFILE_FILE says where; build scripts that hand rustc's flags on to a compiler of C
+        // take none without a value.
+        Phase::Instrumented(folder) => flags.push_str(&format!(" -Cprofile-generate={folder}")),
+        Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
+    }
+    match link {
+        // rustc links its own library of counters.
+        Some(link) => {
+            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", linker_of(&tools.cc)));
+            let words = link.split_whitespace().filter(|word| !word.starts_with("-fprofile-"));
+            // The last level counts: rustc's own.
+            words.chain(["-O3"]).for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
+        }
+        None if extras.relocations => flags.push_str(" -Clink-arg=-Wl,--emit-relocs"),
+        None => {}
+    }
+    flags
+}
+
+/// The program that links, of a compiler that may stand behind another (`ccache clang`).
+pub(super) fn linker_of(cc: &str) -> &str {
+    let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
+    cc.split_whitespace().find(is_clang).unwrap_or(cc)
+}
