@@ -4,7 +4,8 @@ project=(--build 'd=$PWD && cd "$PLANISH_OUT" && "$d/configure" -q --without-ens
 # The library is the source's own, found by PYTHONHOME.
 train=("{bin} -S $at/train.py 3")
 evaluate=("{bin} -S $at/evaluate.py 4")
-more=('optimize.steps=["autofdo","propeller"]')
+# The second round is recorded on code that already is inlined: 0.922 of the instructions in place of 0.930.
+more=('optimize.steps=["autofdo","autofdo","propeller"]')
 for table in workload evaluate; do
   more+=("$table.environment={PYTHONHOME=\"$at/prefix\",PYTHONHASHSEED=\"1\",PYTHONDONTWRITEBYTECODE=\"1\"}")
 done

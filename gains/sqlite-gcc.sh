@@ -2,3 +2,5 @@
 . gains/sqlite.sh
 title="SQLite (demo), gcc"
 more=('build.compiler="gcc"')
+# gcc places no blocks.
+also='["pgo","bolt","pgo-bolt"]'

@@ -12,11 +12,13 @@ import sys
 KINDS = [
     ("base", "as built"),
     ("opt", "AutoFDO"),
+    ("opt2", "AutoFDO, two rounds"),
     ("layout", "AutoFDO + layout"),
     ("rest", "AutoFDO + layout + BOLT on the rest"),
     ("pgo", "instrumented PGO"),
     ("bolt", "AutoFDO + BOLT"),
     ("pgo-bolt", "instrumented PGO + BOLT"),
+    ("pgo-layout", "instrumented PGO + layout"),
     ("release", "the project's own release build"),
 ]
 COUNTS = [

@@ -56,7 +56,8 @@ one() {
   at=$work/$name
   mkdir -p "$at"
   # counted: what stands before the program where its branches are counted; absent where they cannot be.
-  title="" project=() train=() evaluate=() more=() counted=(env)
+  # also: what is built and measured beside the result.
+  title="" project=() train=() evaluate=() more=() counted=(env) also='["pgo","bolt","pgo-bolt","pgo-layout"]'
   # shellcheck source=/dev/null
   . "gains/$name.sh"
   corpus
@@ -68,14 +69,14 @@ one() {
   for line in "${evaluate[@]}"; do arguments+=(--evaluate "$line"); done
   for line in "${more[@]}"; do arguments+=(--set "$line"); done
   local code=0
-  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set 'optimize.also=["pgo","bolt","pgo-bolt"]' \
+  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set "optimize.also=$also" \
     --set record.count_branches=false >"$at/told.txt") || code=$?
   # 1: the result is slower, which the table says.
   [ "$code" -le 1 ] || { say "$name: ended with $code"; return 1; }
   say "$name: taken branches and misses"
   local state=$at/source/.planish programs=() ending program
   program=$(basename "$(ls "$state"/*.base | head -n 1)" .base)
-  for ending in base opt layout rest pgo bolt pgo-bolt; do
+  for ending in base opt opt2 layout rest pgo bolt pgo-bolt pgo-layout; do
     [ ! -x "$state/$program.$ending" ] || programs+=("$state/$program.$ending")
   done
   rm -f "$at/metrics.json"

@@ -150,7 +150,8 @@ impl Files {
 /// A program that a plan measures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measured {
-    /// Its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`, `release`.
+    /// Its ending: `base`, `opt`, `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`, `pgo-layout`,
+    /// `release`.
     pub ending: &'static str,
     /// Its file.
     pub path: PathBuf,
@@ -221,6 +222,22 @@ impl Round {
     /// The ending of the program that a rebuild with its profile makes.
     pub(crate) fn rebuilt(self) -> &'static str {
         Round::next(self).recorded()
+    }
+
+    /// The ending of the program that a relink in its layout makes.
+    pub(crate) fn relinked(self) -> &'static str {
+        if self == Round::COUNTED { "pgo-layout" } else { "layout" }
+    }
+
+    /// The name of a step or a file of its relink, given that of the result's.
+    pub(crate) fn of_relink(self, name: &str) -> String {
+        if self == Round::COUNTED { format!("pgo-{name}") } else { name.to_owned() }
+    }
+
+    /// The same of a path.
+    pub(crate) fn path_of_relink(self, path: &Path) -> PathBuf {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        path.with_file_name(self.of_relink(&name))
     }
 
     /// Begins the names of its steps of observation.

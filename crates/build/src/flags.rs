@@ -78,11 +78,15 @@ pub fn variables(
     // Before the user's own, of which the last one counts.
     flags.link(build.pages.link_flags(build));
     flags.both(build.flags.trim());
+    if matches!(phase, Phase::Instrumented(_) | Phase::Counted(_)) && has_probes(build) {
+        // Counters take the place of probes, which nobody would read.
+        flags.compile("-fno-pseudo-probe-for-profiling");
+    }
     add_profile(&mut flags, build, phase);
     if phase.has_profile() {
         add_options(&mut flags, build, options);
         flags.both(build.profiled_flags.trim());
-        if extras.for_layout && has_probes(build) {
+        if extras.for_layout && has_probes(build) && matches!(phase, Phase::Profiled(_)) {
             remove_probes(&mut flags, build);
         }
     }
@@ -359,12 +363,15 @@ mod tests {
         for (own, phase, for_layout) in [
             (probes, profiled, false),
             (probes, Phase::Baseline, true),
+            (probes, Phase::Counted("/p/c"), true),
             ("-fpseudo-probe-for-profiling -fno-pseudo-probe-for-profiling", profiled, true),
             ("", profiled, true),
         ] {
             let kept = flags(own, false, phase, for_layout);
             assert!(!format!("{kept:?}").contains("remove-probe"), "{own}: {kept:?}");
         }
+        let counted = flags(probes, false, Phase::Counted("/p/c"), true);
+        assert!(counted["PLANISH_CFLAGS"].contains(" -fno-pseudo-probe-for-profiling "));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
         let missing = match alternative {
             Alternative::Pgo => without_counters(config, tools),
             Alternative::Bolt => without_bolt(config, tools),
+            Alternative::PgoLayout => without_counters(config, tools),
             Alternative::PgoBolt => {
                 without_counters(config, tools).or_else(|| without_bolt(config, tools))
             }
@@ -34,6 +35,7 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
             Alternative::Pgo => "pgo-rebuild",
             Alternative::Bolt => "bolt",
             Alternative::PgoBolt => "pgo-bolt",
+            Alternative::PgoLayout => "pgo-relink",
         };
         match missing {
             None => all.push(measured(alternative.word(), step, true)),

@@ -74,6 +74,9 @@ pub enum Alternative {
     /// BOLT on the program of [`Alternative::Pgo`], from a recording of it.
     #[serde(rename = "pgo-bolt")]
     PgoBolt,
+    /// The program of [`Alternative::Pgo`] relinked in a layout of its own, from a recording of it.
+    #[serde(rename = "pgo-layout")]
+    PgoLayout,
 }
 
 impl Alternative {
@@ -83,6 +86,7 @@ impl Alternative {
             Alternative::Pgo => "pgo",
             Alternative::Bolt => "bolt",
             Alternative::PgoBolt => "pgo-bolt",
+            Alternative::PgoLayout => "pgo-layout",
         }
     }
 }
@@ -91,6 +95,11 @@ impl Optimize {
     /// Whether a layout is applied at the end.
     pub fn lays_out(&self) -> bool {
         self.steps.contains(&Stage::Propeller)
+    }
+
+    /// Whether a layout is applied to the program of [`Alternative::Pgo`].
+    pub fn lays_out_counted(&self) -> bool {
+        self.also.contains(&Alternative::PgoLayout)
     }
 
     /// Whether rustc hands bitcode to the linker: rustc lists no basic blocks and places none, lld
@@ -160,9 +169,17 @@ impl Optimize {
                 return Err(format!("[optimize] also names {:?} twice", alternative.word()));
             }
         }
-        if self.also.contains(&Alternative::PgoBolt) && !self.also.contains(&Alternative::Pgo) {
-            return Err("[optimize] also: \"pgo-bolt\" lays out the program of \"pgo\"; name \
-                        both"
+        let counted = [Alternative::PgoBolt, Alternative::PgoLayout];
+        let of_counted = counted.into_iter().find(|other| self.also.contains(other));
+        if let (Some(other), false) = (of_counted, self.also.contains(&Alternative::Pgo)) {
+            return Err(format!(
+                "[optimize] also: {:?} lays out the program of \"pgo\"; name both",
+                other.word()
+            ));
+        }
+        if self.lays_out_counted() && !self.lays_out() {
+            return Err("[optimize] also: \"pgo-layout\" is measured beside the layout of \
+                        \"propeller\"; name that in steps"
                 .into());
         }
         let clang = build.compiler == Compiler::Clang;
@@ -262,5 +279,7 @@ mod tests {
         assert_eq!(refused("also = ['pgo', 'bolt']\nalign_loops = 32"), "");
         assert!(refused("also = ['bolt', 'pgo-bolt']").contains("name both"));
         assert_eq!(refused("also = ['pgo-bolt', 'pgo']"), "");
+        assert!(refused("also = ['pgo-layout']").contains("\"pgo-layout\" lays out"));
+        assert!(refused("also = ['pgo', 'pgo-layout']").contains("name that in steps"));
     }
 }

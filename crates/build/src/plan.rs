@@ -68,11 +68,16 @@ pub fn optimize(
         steps.extend(stages.bolt(now));
     }
     if made("pgo") {
-        steps.extend(stages.counted(made("pgo-bolt"))?);
+        steps.extend(stages.counted(made("pgo-bolt"), made("pgo-layout"))?);
+    }
+    if made("pgo-bolt") || made("pgo-layout") {
+        steps.extend(stages.observe(Round::COUNTED).into_iter().map(Step::optional));
     }
     if made("pgo-bolt") {
-        steps.extend(stages.observe(Round::COUNTED).into_iter().map(Step::optional));
         steps.extend(stages.bolt(Round::COUNTED));
+    }
+    if made("pgo-layout") {
+        steps.extend(stages.relink(Round::COUNTED)?.into_iter().map(Step::optional));
     }
     steps.extend(stages.release());
     for (n, command) in evaluation.iter().enumerate() {
@@ -173,22 +178,33 @@ mod tests {
     #[test]
     fn a_layout_is_computed_from_a_recording_of_the_rebuilt_program() {
         let all = TWO.to_owned()
-            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo', 'pgo-bolt']\ntest \
-               = 't {bin}'\n";
+            + "[optimize]\nsteps = ['autofdo', 'propeller']\nalso = ['bolt', 'pgo', 'pgo-bolt', 'pgo-layout']\n\
+               test = 't {bin}'\n";
         let plan = plan(&all);
         let names: Vec<&str> = plan.steps.iter().map(|s| s.name.as_str()).collect();
         let expected = "build try-1 record-1 record-2 aggregate profile rebuild verify test-opt \
                         opt-record-1 opt-record-2 opt-aggregate layout relink layout-verify \
                         test-layout bolt-counts bolt pgo-build pgo-train-1 pgo-train-2 pgo-merge \
                         pgo-rebuild pgo-record-1 pgo-record-2 pgo-aggregate pgo-bolt-counts \
-                        pgo-bolt compare-1 branches-base-1 branches-opt-1 branches-layout-1 \
-                        branches-bolt-1 branches-pgo-1 branches-pgo-bolt-1 report";
+                        pgo-bolt pgo-layout pgo-relink pgo-layout-verify compare-1 \
+                        branches-base-1 branches-opt-1 branches-layout-1 branches-bolt-1 \
+                        branches-pgo-1 branches-pgo-bolt-1 branches-pgo-layout-1 report";
         assert_eq!(names.join(" "), expected);
         let step = |name: &str| plan.steps.iter().find(|s| s.name == name).unwrap();
         let (rebuild, relink) = (step("rebuild").call(), step("relink").call());
         assert_eq!(rebuild.environment["PLANISH_CFLAGS"], relink.environment["PLANISH_CFLAGS"]);
         assert_eq!(relink.environment["PLANISH_CC"], "/src/app/.planish/tools/clang");
         assert!(rebuild.environment["PLANISH_LDFLAGS"].ends_with("-Wl,--emit-relocs"));
+        // The same with counters in the profile's place, in files of its own.
+        let (counted, again) = (step("pgo-rebuild").call(), step("pgo-relink").call());
+        assert_eq!(counted.environment["PLANISH_CFLAGS"], again.environment["PLANISH_CFLAGS"]);
+        assert!(again.environment["PLANISH_CFLAGS"].contains("-fprofile-use=/src/app/.planish/"));
+        let made = |name: &str| step(name).outputs();
+        assert!(made("pgo-layout").contains(&".planish/pgo-app_cc_profile.txt".into()));
+        for (own, other) in [("pgo-layout", "layout"), ("pgo-relink", "relink")] {
+            let shared = made(own).into_iter().find(|path| made(other).contains(path));
+            assert_eq!(shared, None, "{own} writes what {other} writes");
+        }
         // The baseline is not recorded for a layout, but shows that the build keeps the map.
         for (variable, flag) in
             [("PLANISH_CFLAGS", "-fbasic-block-address-map"), ("PLANISH_LDFLAGS", "-address-map")]

@@ -61,16 +61,29 @@ impl Stages<'_> {
 
     /// Computes the layout of a round's images, applies it, and checks that it was applied.
     pub(crate) fn relink(&self, round: Round) -> Result<Vec<Step>, Error> {
-        let kept = self.files.program("layout");
+        let kept = self.files.program(round.relinked());
         let (layouts, made) = self.layouts(round);
-        let profile = last_profile(self.config);
-        let plain = Target::plain("relink", Knowledge::Profile(&profile), &kept);
-        let relocations = self.config.optimize.places_rest();
+        let counted = round == Round::COUNTED;
+        let known = if counted { self.counters() } else { last_profile(self.config) };
+        let knowledge =
+            if counted { Knowledge::Counters(&known) } else { Knowledge::Profile(&known) };
+        let name = round.of_relink("relink");
+        let plain = Target::plain(&name, knowledge, &kept);
+        let relocations = !counted && self.config.optimize.places_rest();
         let build =
             self.build(Target { reuses: true, relocations, layout: Some(&made), ..plain })?;
         let verified = self.layout_verifications(round);
-        let test = self.test("layout");
+        // Tests are for the programs of `steps`.
+        let test = if counted { None } else { self.test("layout") };
         Ok(layouts.into_iter().chain([build]).chain(verified).chain(test).collect())
+    }
+
+    /// What instrumented programs counted: one file (clang) or a folder (gcc).
+    fn counters(&self) -> PathBuf {
+        match self.config.build.compiler {
+            Compiler::Clang => self.files.program("profdata"),
+            Compiler::Gcc => Path::new(STATE_DIRECTORY).join("pgo"),
+        }
     }
 
     /// A layout of a round's program, which is written into `folder`; where its files are kept is
@@ -123,25 +136,19 @@ impl Stages<'_> {
     }
 
     /// The program built with its own counters, and rebuilt with what they counted; with
-    /// `relocations` so that BOLT can lay it out.
-    pub(crate) fn counted(&self, relocations: bool) -> Result<Vec<Step>, Error> {
+    /// `relocations` so that BOLT can lay it out, with `reuses` so that a relink can.
+    pub(crate) fn counted(&self, relocations: bool, reuses: bool) -> Result<Vec<Step>, Error> {
         let instrumented = self.files.program("instrumented");
         let folder = Path::new(STATE_DIRECTORY).join("pgo");
         let knowledge = Knowledge::Instrumented(&folder);
         let mut steps = vec![self.build(Target::plain("pgo-build", knowledge, &instrumented))?];
-        let counters = match self.config.build.compiler {
-            Compiler::Clang => {
-                steps.extend(self.merged_counters(&instrumented, &folder));
-                self.files.program("profdata")
-            }
-            Compiler::Gcc => {
-                steps.push(self.train_in_one(&instrumented, &folder));
-                folder
-            }
-        };
-        let kept = self.files.program("pgo");
+        match self.config.build.compiler {
+            Compiler::Clang => steps.extend(self.merged_counters(&instrumented, &folder)),
+            Compiler::Gcc => steps.push(self.train_in_one(&instrumented, &folder)),
+        }
+        let (kept, counters) = (self.files.program("pgo"), self.counters());
         let plain = Target::plain("pgo-rebuild", Knowledge::Counters(&counters), &kept);
-        steps.push(self.build(Target { relocations, ..plain })?);
+        steps.push(self.build(Target { relocations, reuses, ..plain })?);
         Ok(steps.into_iter().map(Step::optional).collect())
     }
 

@@ -171,12 +171,13 @@ pub fn build_request(
     if let Some(files) = target.layout {
         request.layout = [&files.cc_profile, &files.ld_profile].map(Input::from).to_vec();
         if keeps_objects(build, directory) {
-            let objects = Path::new(STATE_DIRECTORY).join(OBJECTS_LOG);
+            let objects = kept_for(target.knowledge, OBJECTS_LOG);
             request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
         }
     }
     if target.reuses {
-        wrap(&mut request, directory, layout.as_ref().map(|(cc, _)| cc.as_str()));
+        let kept = kept_for(target.knowledge, "objects");
+        wrap(&mut request, directory, kept, layout.as_ref().map(|(cc, _)| cc.as_str()));
     }
     request.fresh_directories.push(folder);
     if let (Phase::Profiled(_), Some(read)) = (phase, read)
@@ -247,8 +248,15 @@ fn configured(request: &mut BuildCommand, directory: &Path, first: bool) {
     }
 }
 
-/// Puts wrappers in the compilers' place ([`crate::reuse`]).
-fn wrap(request: &mut BuildCommand, directory: &Path, cc_profile: Option<&str>) {
+/// Where objects that a relink may reuse are kept, and what a relink says of them: programs with
+/// counters in the profile's place have objects of their own.
+fn kept_for(knowledge: Knowledge, name: &str) -> PathBuf {
+    let counted = matches!(knowledge, Knowledge::Counters(_));
+    Path::new(STATE_DIRECTORY).join(if counted { format!("pgo-{name}") } else { name.to_owned() })
+}
+
+/// Puts wrappers in the compilers' place ([`crate::reuse`]), which keep their objects in `objects`.
+fn wrap(request: &mut BuildCommand, directory: &Path, objects: PathBuf, cc_profile: Option<&str>) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         // By the compiler's own name: build systems look at it.
@@ -260,7 +268,6 @@ fn wrap(request: &mut BuildCommand, directory: &Path, cc_profile: Option<&str>) 
             request.wrappers.push(wrapper);
         }
     }
-    let objects = Path::new(STATE_DIRECTORY).join("objects");
     request.environment.insert(crate::reuse::OBJECTS.to_owned(), text(&directory.join(&objects)));
     match cc_profile {
         Some(path) => {

@@ -262,6 +262,11 @@ fn names_profile(flags: &str, profile: &Path) -> bool {
     named.is_some_and(|named| named.is_empty() || is_same_file(Path::new(named), profile))
 }
 
+/// Whether a recorded command line turns optimisation off in the end.
+fn is_unoptimized(flags: &str) -> bool {
+    flags.split(' ').rfind(|word| word.starts_with("-O")) == Some("-O0")
+}
+
 /// Whether a compiler that was given `named`, in a directory that is not known, read `profile`.
 fn is_same_file(named: &Path, profile: &Path) -> bool {
     let full = std::path::absolute(profile).unwrap_or_else(|_| profile.to_owned());
@@ -307,24 +312,31 @@ fn evidence(
     let addresses: Vec<ImageAddr> = places.keys().copied().collect();
     let units = debug.units_at(&addresses, threads);
     let mut without: BTreeMap<Arc<CompiledUnit>, u64> = BTreeMap::new();
+    let mut unoptimized: BTreeMap<Arc<CompiledUnit>, u64> = BTreeMap::new();
     for (unit, samples) in units.into_iter().zip(places.values()) {
         let Some(unit) = unit else { continue };
-        match unit.flags() {
-            None => {}
-            Some(flags) if names_profile(flags, profile) => {
-                found.samples_with_flag = found.samples_with_flag.saturating_add(*samples);
-            }
-            Some(_) => {
-                found.samples_without_flag = found.samples_without_flag.saturating_add(*samples);
-                *without.entry(unit).or_default() += samples;
-            }
+        let Some(flags) = unit.flags() else { continue };
+        if is_unoptimized(flags) {
+            found.samples_unoptimized = found.samples_unoptimized.saturating_add(*samples);
+            *unoptimized.entry(unit.clone()).or_default() += samples;
+        }
+        if names_profile(flags, profile) {
+            found.samples_with_flag = found.samples_with_flag.saturating_add(*samples);
+        } else {
+            found.samples_without_flag = found.samples_without_flag.saturating_add(*samples);
+            *without.entry(unit).or_default() += samples;
         }
     }
-    let mut without: Vec<(Arc<CompiledUnit>, u64)> = without.into_iter().collect();
-    without.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    found.files_without_flag =
-        without.into_iter().take(MOST_FILES).map(|(unit, _)| unit.name.clone()).collect();
+    found.files_without_flag = heaviest(without);
+    found.files_unoptimized = heaviest(unoptimized);
     found
+}
+
+/// Names of the files with the most samples, at most [`MOST_FILES`].
+fn heaviest(files: BTreeMap<Arc<CompiledUnit>, u64>) -> Vec<String> {
+    let mut files: Vec<(Arc<CompiledUnit>, u64)> = files.into_iter().collect();
+    files.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    files.into_iter().take(MOST_FILES).map(|(unit, _)| unit.name.clone()).collect()
 }
 
 #[cfg(test)]
@@ -352,5 +364,11 @@ mod tests {
         );
         assert!(!asks("-fprofile-sample-use=gone/else.afdo".into()));
         assert!(asks("-fprofile-use".into()) && !asks("-O2 -fno-auto-profile".into()));
+    }
+
+    #[test]
+    fn the_last_level_says_whether_the_compiler_optimised() {
+        let words = ["-O2 -g -O0 -c a.c", "-O0", "-O0 -O2", "-Og", "-c a.c"];
+        assert_eq!(words.map(is_unoptimized), [true, true, false, false, false]);
     }
 }

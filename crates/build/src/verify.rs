@@ -59,6 +59,11 @@ pub struct Evidence {
     pub samples_without_flag: u64,
     /// Those files, the ones with the most samples first, at most ten.
     pub files_without_flag: Vec<String>,
+    /// Those with the most samples of the files that were compiled without optimisation, as their
+    /// recorded command lines say: compilers then read no profile.
+    pub files_unoptimized: Vec<String>,
+    /// Samples of hot functions in them.
+    pub samples_unoptimized: u64,
     /// What rustc said; absent for programs of other compilers.
     pub rustc: Option<Remarks>,
     /// Percent of the samples on lines that have code in the baseline, in functions that it has:
@@ -285,6 +290,15 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
              it, or with another one, as the flags recorded in the debug information say. Does \
              the build command pass PLANISH_CFLAGS (PLANISH_CXXFLAGS) on for them?",
             files_words(&evidence.files_without_flag)
+        )));
+    }
+    if evidence.samples_unoptimized as f64 > recorded as f64 * (1.0 - LEAST_SHARE) {
+        return Err(Error::Unused(format!(
+            "{pct:.1} % of the profile fits, yet {} compiled with -O0, as the flags recorded in \
+             the debug information say, and compilers use a profile only where they optimise. \
+             Which flag of the project's own comes behind PLANISH_CFLAGS (PLANISH_CXXFLAGS)? A \
+             debug build has one",
+            files_words(&evidence.files_unoptimized)
         )));
     }
     if let Some(remarks) = evidence.rustc.filter(|remarks| remarks.functions == 0) {

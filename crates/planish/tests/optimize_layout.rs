@@ -152,7 +152,7 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
         return;
     }
     let config = CONFIG.replace("THINLTO", "")
-        + "also = ['pgo', 'bolt']\ntest = 'test \"$({bin})\" = \"app train|eval N\"'\n";
+        + "also = ['pgo', 'bolt', 'pgo-layout']\ntest = 'test \"$({bin})\" = \"app train|eval N\"'\n";
     let project = Project::new(&config);
     let report = project.optimized();
     check_layout(&report);
@@ -175,11 +175,21 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     // A tool that is missing leaves its program out, with a sentence.
     let notes = report["warnings"].to_string();
     let counted = has("llvm-profdata-22") && project.instrumented();
-    for (name, possible) in [("pgo", counted), ("bolt", has("llvm-bolt-22"))] {
+    for (name, possible) in
+        [("pgo", counted), ("pgo-layout", counted), ("bolt", has("llvm-bolt-22"))]
+    {
         let measured = variants.contains(&format!("app.{name}").as_str());
         assert_eq!(measured, possible, "{name}: {variants:?}");
         assert_eq!(notes.contains(&format!("{name} is left out")), !possible, "{notes}");
         assert_eq!(taken(name).is_some(), possible, "{report:#}");
+    }
+    if counted {
+        let found = std::fs::read(project.at(".planish/pgo-layout-verify.json")).unwrap();
+        let found: Value = serde_json::from_slice(&found).unwrap();
+        assert_eq!(found["applied"], true, "{found:#}");
+        let made = std::fs::read_to_string(project.at(".planish/pgo-relink.objects")).unwrap();
+        assert_eq!(made, "laid-out main.o\nlaid-out walk.o\nreused help.o\n");
+        assert!(taken("pgo-layout").unwrap() < base, "{report:#}");
     }
     let page = std::fs::read_to_string(project.at(".planish/report.html")).unwrap();
     assert!(page.contains("default-src &#39;none&#39;") && page.contains("Straightened branches"));

@@ -349,6 +349,11 @@ fn clang_builds_that_lose_the_profile_are_found_out() {
     let said = refused(&project.rebuild());
     assert!(said.contains("app.c was compiled without it"), "{said}");
 
+    // All flags, and a debug build's own behind them.
+    project.build_by("clang", &CC.replace("$PLANISH_CFLAGS", "$PLANISH_CFLAGS -O0"), "");
+    let said = refused(&project.rebuild());
+    assert!(said.contains("app.c was compiled with -O0"), "{said}");
+
     // No flags at all; the link alone differs, and moves code.
     let none = CC.replace(
         "$PLANISH_CFLAGS",

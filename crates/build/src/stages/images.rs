@@ -98,17 +98,18 @@ impl Stages<'_> {
     }
 
     /// The begin of the names of the layout's files of one image alone.
-    fn layout_part(&self, image: &ProjectImage) -> PathBuf {
-        match self.has_several() {
+    fn layout_part(&self, round: Round, image: &ProjectImage) -> PathBuf {
+        round.path_of_relink(&match self.has_several() {
             false => self.files.layout_prefix(),
             true => Path::new(STATE_DIRECTORY).join(format!("{}.part", image.name)),
-        }
+        })
     }
 
     /// The steps that compute the layout of a round's images, and its files.
     pub(super) fn layouts(&self, round: Round) -> (Vec<Step>, LayoutFiles) {
         let (files, several) = (self.files, self.has_several());
-        let whole = LayoutFiles::of(&files.layout_prefix());
+        let whole = LayoutFiles::of(&round.path_of_relink(&files.layout_prefix()));
+        let folder = round.of_relink("layout");
         let outputs =
             |made: &LayoutFiles| [&made.cc_profile, &made.ld_profile].map(Output::from).to_vec();
         let of = |image: &ProjectImage| {
@@ -116,21 +117,23 @@ impl Stages<'_> {
                 binary: Input::from(&files.image(round.recorded(), image)),
                 clone: self.config.optimize.clone,
                 allow_empty: several,
-                files: outputs(&LayoutFiles::of(&self.layout_part(image))),
-                summary: Some(Output::from(&files.of_image(image, &files.layout))),
-                ..self.layout(round, "layout", LayoutKind::Propeller)
+                files: outputs(&LayoutFiles::of(&self.layout_part(round, image))),
+                summary: Some(Output::from(
+                    &files.of_image(image, &round.path_of_relink(&files.layout)),
+                )),
+                ..self.layout(round, &folder, LayoutKind::Propeller)
             };
-            Step::new(Stages::named("layout", image), Request::Layout(request))
+            Step::new(Stages::named(&folder, image), Request::Layout(request))
         };
         let mut steps: Vec<Step> = self.images().iter().map(of).collect();
         if several {
             let request = MergeLayouts {
-                parts: self.images().iter().map(|image| self.layout_part(image)).collect(),
-                prefix: Path::new(STATE_DIRECTORY).join("layout").join(&files.name),
+                parts: self.images().iter().map(|image| self.layout_part(round, image)).collect(),
+                prefix: Path::new(STATE_DIRECTORY).join(&folder).join(&files.name),
                 files: outputs(&whole),
-                found: Output::from(&files.merged_layouts()),
+                found: Output::from(&round.path_of_relink(&files.merged_layouts())),
             };
-            steps.push(Step::new("merge-layouts", Request::MergeLayouts(request)));
+            steps.push(Step::new(round.of_relink("merge-layouts"), Request::MergeLayouts(request)));
         }
         (steps, whole)
     }
@@ -144,10 +147,12 @@ impl Stages<'_> {
                 binary: Input::from(&files.image(round.recorded(), &image)),
                 clone: self.config.optimize.clone,
                 allow_empty: self.has_several(),
-                new: Input::from(&files.image("layout", &image)),
-                found: Output::from(&files.of_image(&image, &files.layout_verify)),
+                new: Input::from(&files.image(round.relinked(), &image)),
+                found: Output::from(
+                    &files.of_image(&image, &round.path_of_relink(&files.layout_verify)),
+                ),
             };
-            let name = Stages::named("layout-verify", &image);
+            let name = Stages::named(&round.of_relink("layout-verify"), &image);
             Step::new(name, Request::LayoutVerify(request))
         };
         self.images().into_iter().map(of).collect()

@@ -71,7 +71,11 @@ impl Stages<'_> {
     /// else needs them.
     fn wants_paths(&self, round: Round) -> bool {
         let optimize = &self.config.optimize;
-        optimize.lays_out() && optimize.clone && round.number > optimize.profile_rounds()
+        let is_laid_out = match round {
+            Round::COUNTED => optimize.lays_out_counted(),
+            round => optimize.lays_out() && round.number > optimize.profile_rounds(),
+        };
+        optimize.clone && is_laid_out
     }
 
     /// Times the training and decides how it is recorded.

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// A program that was built and measured beside baseline and rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Variant {
-    /// `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`, `release`.
+    /// `opt2`, `layout`, `rest`, `pgo`, `bolt`, `pgo-bolt`, `pgo-layout`, `release`.
     pub name: String,
     /// What it is.
     pub program: Program,
