@@ -78,16 +78,19 @@ pub fn variables(
     // Before the user's own, of which the last one counts.
     flags.link(build.pages.link_flags(build));
     flags.both(build.flags.trim());
-    if matches!(phase, Phase::Instrumented(_) | Phase::Counted(_)) && has_probes(build) {
-        // Counters take the place of probes, which nobody would read.
-        flags.compile("-fno-pseudo-probe-for-profiling");
-    }
     add_profile(&mut flags, build, phase);
     if phase.has_profile() {
         add_options(&mut flags, build, options);
         flags.both(build.profiled_flags.trim());
-        if extras.for_layout && has_probes(build) && matches!(phase, Phase::Profiled(_)) {
-            remove_probes(&mut flags, build);
+    }
+    if has_probes(build) {
+        match phase {
+            Phase::Profiled(_) if extras.for_layout => remove_probes(&mut flags, build),
+            // Counters take the place of probes, which nobody would read.
+            Phase::Instrumented(_) | Phase::Counted(_) => {
+                flags.compile("-fno-pseudo-probe-for-profiling");
+            }
+            Phase::Baseline | Phase::Profiled(_) => {}
         }
     }
     add_extras(&mut flags, extras);
@@ -371,7 +374,7 @@ mod tests {
             assert!(!format!("{kept:?}").contains("remove-probe"), "{own}: {kept:?}");
         }
         let counted = flags(probes, false, Phase::Counted("/p/c"), true);
-        assert!(counted["PLANISH_CFLAGS"].contains(" -fno-pseudo-probe-for-profiling "));
+        assert!(counted["PLANISH_CFLAGS"].ends_with(" -fno-pseudo-probe-for-profiling"));
     }
 
     #[test]

@@ -24,9 +24,8 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
     let mut left_out = Vec::new();
     for alternative in &config.optimize.also {
         let missing = match alternative {
-            Alternative::Pgo => without_counters(config, tools),
+            Alternative::Pgo | Alternative::PgoLayout => without_counters(config, tools),
             Alternative::Bolt => without_bolt(config, tools),
-            Alternative::PgoLayout => without_counters(config, tools),
             Alternative::PgoBolt => {
                 without_counters(config, tools).or_else(|| without_bolt(config, tools))
             }

@@ -61,8 +61,10 @@ pub struct Evidence {
     pub files_without_flag: Vec<String>,
     /// Those with the most samples of the files that were compiled without optimisation, as their
     /// recorded command lines say: compilers then read no profile.
+    #[serde(default)]
     pub files_unoptimized: Vec<String>,
     /// Samples of hot functions in them.
+    #[serde(default)]
     pub samples_unoptimized: u64,
     /// What rustc said; absent for programs of other compilers.
     pub rustc: Option<Remarks>,

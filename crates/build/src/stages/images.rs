@@ -109,7 +109,7 @@ impl Stages<'_> {
     pub(super) fn layouts(&self, round: Round) -> (Vec<Step>, LayoutFiles) {
         let (files, several) = (self.files, self.has_several());
         let whole = LayoutFiles::of(&round.path_of_relink(&files.layout_prefix()));
-        let folder = round.of_relink("layout");
+        let folder = round.relinked();
         let outputs =
             |made: &LayoutFiles| [&made.cc_profile, &made.ld_profile].map(Output::from).to_vec();
         let of = |image: &ProjectImage| {
@@ -121,15 +121,15 @@ impl Stages<'_> {
                 summary: Some(Output::from(
                     &files.of_image(image, &round.path_of_relink(&files.layout)),
                 )),
-                ..self.layout(round, &folder, LayoutKind::Propeller)
+                ..self.layout(round, folder, LayoutKind::Propeller)
             };
-            Step::new(Stages::named(&folder, image), Request::Layout(request))
+            Step::new(Stages::named(folder, image), Request::Layout(request))
         };
         let mut steps: Vec<Step> = self.images().iter().map(of).collect();
         if several {
             let request = MergeLayouts {
                 parts: self.images().iter().map(|image| self.layout_part(round, image)).collect(),
-                prefix: Path::new(STATE_DIRECTORY).join(&folder).join(&files.name),
+                prefix: Path::new(STATE_DIRECTORY).join(folder).join(&files.name),
                 files: outputs(&whole),
                 found: Output::from(&round.path_of_relink(&files.merged_layouts())),
             };
