@@ -85,7 +85,11 @@ pub fn variables(
     }
     if has_probes(build) {
         match phase {
-            Phase::Profiled(_) if extras.for_layout => remove_probes(&mut flags, build),
+            // Where the linker compiles, it is the last that reads the profile by the probes; of other
+            // objects [`crate::reuse`] leaves them out.
+            Phase::Profiled(_) if extras.for_layout => {
+                flags.link("-Wl,-mllvm,-sample-profile-remove-probe");
+            }
             // Counters take the place of probes, which nobody would read.
             Phase::Instrumented(_) | Phase::Counted(_) => {
                 flags.compile("-fno-pseudo-probe-for-profiling");
@@ -210,17 +214,6 @@ fn has_probes(build: &Build) -> bool {
     let mut words = build.flags.split_whitespace();
     let last = words.rfind(|word| word.ends_with("pseudo-probe-for-profiling"));
     build.compiler == Compiler::Clang && last == Some("-fpseudo-probe-for-profiling")
-}
-
-/// The compiler reads a profile of pseudo probes by the probes, which it then may leave out of the
-/// code. It must where blocks are placed: clang 22 cannot write the distance between two probes of
-/// a function that lies in several sections (`.sleb128 expression is not absolute`). With LTO the
-/// profile is read at link time once more, so the probes stay until then.
-fn remove_probes(flags: &mut Flags, build: &Build) {
-    if !build.thinlto {
-        flags.compile("-mllvm -sample-profile-remove-probe");
-    }
-    flags.link("-Wl,-mllvm,-sample-profile-remove-probe");
 }
 
 /// Layouts are for clang and lld alone. The compiler and the linker get the same: with LTO, which a
@@ -348,21 +341,16 @@ mod tests {
     }
 
     #[test]
-    fn probes_are_left_out_of_code_that_is_laid_out() {
-        const REMOVED: &str = "-mllvm -sample-profile-remove-probe";
-        let flags = |own: &str, thinlto, phase, for_layout| {
-            let build = Build { flags: own.into(), ..build(Compiler::Clang, thinlto) };
+    fn the_linker_leaves_probes_out_of_code_that_is_laid_out() {
+        let flags = |own: &str, phase, for_layout| {
+            let build = Build { flags: own.into(), ..build(Compiler::Clang, false) };
             let extras = Extras { for_layout, ..Extras::default() };
             super::variables(&build, &Optimize::default(), &tools(), (phase, extras), "o")
         };
         let probes = "-O2 -fpseudo-probe-for-profiling";
         let profiled = Phase::Profiled("/p/a");
-        let plain = flags(probes, false, profiled, true);
-        assert!(plain["PLANISH_CFLAGS"].contains(REMOVED), "{plain:?}");
-        // With LTO the linker reads the profile by the probes, too.
-        let lto = flags(probes, true, profiled, true);
-        assert!(!lto["PLANISH_CFLAGS"].contains("remove-probe"), "{lto:?}");
-        assert!(lto["PLANISH_LDFLAGS"].contains("-mllvm,-sample-profile-remove-probe"), "{lto:?}");
+        let link = &flags(probes, profiled, true)["PLANISH_LDFLAGS"];
+        assert!(link.contains("-Wl,-mllvm,-sample-profile-remove-probe"), "{link}");
         for (own, phase, for_layout) in [
             (probes, profiled, false),
             (probes, Phase::Baseline, true),
@@ -370,10 +358,10 @@ mod tests {
             ("-fpseudo-probe-for-profiling -fno-pseudo-probe-for-profiling", profiled, true),
             ("", profiled, true),
         ] {
-            let kept = flags(own, false, phase, for_layout);
+            let kept = flags(own, phase, for_layout);
             assert!(!format!("{kept:?}").contains("remove-probe"), "{own}: {kept:?}");
         }
-        let counted = flags(probes, false, Phase::Counted("/p/c"), true);
+        let counted = flags(probes, Phase::Counted("/p/c"), true);
         assert!(counted["PLANISH_CFLAGS"].ends_with(" -fno-pseudo-probe-for-profiling"));
     }
 

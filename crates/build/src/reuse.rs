@@ -12,6 +12,7 @@
 
 mod cc_profile;
 mod command;
+mod probes;
 mod store;
 
 use crate::Error;
@@ -71,6 +72,9 @@ pub fn compiler(
     let store = Store::new(PathBuf::from(objects));
     let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;
     let compile = Compile::of(arguments);
+    // What is compiled here is laid out, or recorded for a layout.
+    let whole = compile.as_ref().map(|_| probes::left_out(arguments));
+    let arguments = whole.as_deref().unwrap_or(arguments);
     let key = match &compile {
         Some(compile) if compile.can_be_kept() => store.key(compiler, arguments),
         _ => None,

@@ -332,16 +332,19 @@ fn a_program_with_pseudo_probes_can_be_laid_out() {
     if !can_run() {
         return;
     }
-    for thinlto in ["", "thinlto = true\n"] {
+    // The compiler alone, the linker since planish says so, and since the project itself does.
+    for (thinlto, own) in [("", ""), ("thinlto = true\n", ""), ("", "-flto=thin ")] {
         let flags = format!("flags = \"-fpseudo-probe-for-profiling\"\n{thinlto}");
         let config = CONFIG.replace("THINLTO", &flags);
+        let config = config.replace("$PLANISH_CFLAGS", &format!("{own}$PLANISH_CFLAGS"));
+        let config = config.replace("$PLANISH_LDFLAGS", &format!("{own}$PLANISH_LDFLAGS"));
         let project = Project::new(&config);
         check_layout(&project.optimized());
         let probes = |ending: &str| {
             let image = image::Image::open(&project.at(".planish/app").with_extension(ending));
             !image::probes::Probes::read(&image.unwrap()).unwrap().is_empty()
         };
-        assert_eq!(["base", "opt", "layout"].map(probes), [true, false, false], "{thinlto}");
+        assert_eq!(["base", "opt", "layout"].map(probes), [true, false, false], "{thinlto}{own}");
         let shown = text(&project.planish(&["profile", "show", ".planish/app.afdo"]).stdout);
         assert!(shown.contains("pseudo probes"), "{shown}");
     }
