@@ -72,7 +72,19 @@ fn by_perf(dir: &Path, recording: &str, file: &str) -> BTreeMap<String, (f64, f6
         let name = symbol.split("] ").nth(1).unwrap_or(symbol);
         Some((name.to_owned(), (own, total)))
     };
-    rows.filter_map(row).collect()
+    without_stubs(rows.filter_map(row))
+}
+
+/// Stubs of functions in other files (`printf@plt`) as perf 6.1 names them, which knows none and
+/// takes the symbol before them.
+fn without_stubs(rows: impl Iterator<Item = (String, (f64, f64))>) -> BTreeMap<String, (f64, f64)> {
+    let mut all: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for (name, (own, total)) in rows {
+        let name = if name.ends_with("@plt") { "_init".to_owned() } else { name };
+        let sum = all.entry(name).or_default();
+        *sum = (sum.0 + own, sum.1 + total);
+    }
+    all
 }
 
 fn by_planish(dir: &Path, recording: &str, file: &str) -> BTreeMap<String, (f64, f64)> {
@@ -84,7 +96,7 @@ fn by_planish(dir: &Path, recording: &str, file: &str) -> BTreeMap<String, (f64,
         let name = row["linkage_name"].as_str().unwrap().to_owned();
         (name, (percent("self_percent"), percent("total_percent")))
     };
-    own.map(row).collect()
+    without_stubs(own.map(row))
 }
 
 fn check_books(found: &Value) {
