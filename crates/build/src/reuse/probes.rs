@@ -15,7 +15,7 @@ pub(super) fn left_out(arguments: &[OsString]) -> Vec<OsString> {
     let words = || arguments.iter().filter_map(|word| word.to_str());
     // As with all flags, the last one counts.
     let has = |on: fn(&str) -> bool, off: &str| {
-        words().filter(|word| on(word) || *word == off).next_back().is_some_and(|word| word != off)
+        words().rfind(|word| on(word) || *word == off).is_some_and(|word| word != off)
     };
     let probes =
         has(|word| word == "-fpseudo-probe-for-profiling", "-fno-pseudo-probe-for-profiling");
