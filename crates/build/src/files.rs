@@ -108,6 +108,13 @@ impl Files {
         of_program.with_file_name(format!("{}.{name}", image.name))
     }
 
+    /// What the checks of the layout on the program that was rebuilt with its own counters found,
+    /// one for each image.
+    pub fn counted_layout_verifies(&self) -> Vec<PathBuf> {
+        let of = |image| Round::COUNTED.path_of_relink(&self.of_image(image, &self.layout_verify));
+        images::images(&self.build).iter().map(of).collect()
+    }
+
     /// What the names of the layout's two files begin with.
     pub fn layout_prefix(&self) -> PathBuf {
         Path::new(STATE_DIRECTORY).join(&self.name)
@@ -224,14 +231,10 @@ impl Round {
         Round::next(self).recorded()
     }
 
-    /// The ending of the program that a relink in its layout makes.
-    pub(crate) fn relinked(self) -> &'static str {
-        if self == Round::COUNTED { "pgo-layout" } else { "layout" }
-    }
-
-    /// The name of a step or a file of its relink, given that of the result's.
+    /// The name of a step or a file of its relink, or the ending of the program that is made, given
+    /// that of the result's.
     pub(crate) fn of_relink(self, name: &str) -> String {
-        if self == Round::COUNTED { format!("pgo-{name}") } else { name.to_owned() }
+        if self == Round::COUNTED { self.prefix() + name } else { name.to_owned() }
     }
 
     /// The same of a path.

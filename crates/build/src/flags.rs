@@ -6,6 +6,7 @@ pub use rust::remarks_of;
 
 use crate::config::{Build, Compiler};
 use crate::optimization::Optimize;
+use crate::reuse::probes;
 use crate::toolchain::Toolchain;
 use rust::rust_flags;
 use std::collections::BTreeMap;
@@ -83,12 +84,13 @@ pub fn variables(
         add_options(&mut flags, build, options);
         flags.both(build.profiled_flags.trim());
     }
-    if has_probes(build) {
+    let words = build.flags.split_whitespace();
+    if build.compiler == Compiler::Clang && probes::has_probes(words) {
         match phase {
-            // Where the linker compiles, it is the last that reads the profile by the probes; of other
-            // objects [`crate::reuse`] leaves them out.
+            // Where the linker compiles, it is the last to read the profile by the probes; from
+            // other objects [`crate::reuse`] takes them.
             Phase::Profiled(_) if extras.for_layout => {
-                flags.link("-Wl,-mllvm,-sample-profile-remove-probe");
+                flags.link(&format!("-Wl,-mllvm,{}", probes::LEAVE_OUT));
             }
             // Counters take the place of probes, which nobody would read.
             Phase::Instrumented(_) | Phase::Counted(_) => {
@@ -207,13 +209,6 @@ fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
             flags.link(&format!("-Wl,-mllvm,-align-loops={bytes}"));
         }
     }
-}
-
-/// Whether the builds have pseudo probes: the user's own flags say so, the last of them.
-fn has_probes(build: &Build) -> bool {
-    let mut words = build.flags.split_whitespace();
-    let last = words.rfind(|word| word.ends_with("pseudo-probe-for-profiling"));
-    build.compiler == Compiler::Clang && last == Some("-fpseudo-probe-for-profiling")
 }
 
 /// Layouts are for clang and lld alone. The compiler and the linker get the same: with LTO, which a

@@ -12,7 +12,7 @@
 
 mod cc_profile;
 mod command;
-mod probes;
+pub(crate) mod probes;
 mod store;
 
 use crate::Error;
@@ -73,8 +73,9 @@ pub fn compiler(
     let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;
     let compile = Compile::of(arguments);
     // What is compiled here is laid out, or recorded for a layout.
-    let whole = compile.as_ref().map(|_| probes::left_out(arguments));
-    let arguments = whole.as_deref().unwrap_or(arguments);
+    let without_probes = (compile.is_some() && probes::can_go(arguments))
+        .then(|| with_options(["-mllvm", probes::LEAVE_OUT].map(OsString::from), arguments));
+    let arguments = without_probes.as_deref().unwrap_or(arguments);
     let key = match &compile {
         Some(compile) if compile.can_be_kept() => store.key(compiler, arguments),
         _ => None,

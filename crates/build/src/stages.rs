@@ -61,7 +61,7 @@ impl Stages<'_> {
 
     /// Computes the layout of a round's images, applies it, and checks that it was applied.
     pub(crate) fn relink(&self, round: Round) -> Result<Vec<Step>, Error> {
-        let kept = self.files.program(round.relinked());
+        let kept = self.files.program(&round.of_relink("layout"));
         let (layouts, made) = self.layouts(round);
         let counted = round == Round::COUNTED;
         let known = if counted { self.counters() } else { last_profile(self.config) };
@@ -80,9 +80,10 @@ impl Stages<'_> {
 
     /// What instrumented programs counted: one file (clang) or a folder (gcc).
     fn counters(&self) -> PathBuf {
+        let state = Path::new(STATE_DIRECTORY);
         match self.config.build.compiler {
-            Compiler::Clang => self.files.program("profdata"),
-            Compiler::Gcc => Path::new(STATE_DIRECTORY).join("pgo"),
+            Compiler::Clang => state.join(format!("{}.profdata", self.files.name)),
+            Compiler::Gcc => state.join("pgo"),
         }
     }
 
@@ -203,7 +204,7 @@ impl Stages<'_> {
         let merge = MergeCounters {
             tool: self.tools.profdata.clone().unwrap_or_default(),
             folders,
-            output: Output::from(&self.files.program("profdata")),
+            output: Output::from(&self.counters()),
         };
         steps.push(Step::new("pgo-merge", Request::MergeCounters(merge)));
         steps
@@ -250,6 +251,9 @@ impl Stages<'_> {
             if keeps_objects(&self.config.build, self.directory) {
                 found.push(files.objects.clone());
             }
+        }
+        if self.config.optimize.lays_out_counted() {
+            found.extend(files.counted_layout_verifies());
         }
         found.extend(self.found_of_libraries());
         for n in 0..files.evaluations {

@@ -5,7 +5,7 @@ use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Config};
 use crate::configure;
-use crate::files::{OBJECTS_LOG, RELEASE, text};
+use crate::files::{OBJECTS_LOG, RELEASE, Round, text};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
@@ -251,8 +251,11 @@ fn configured(request: &mut BuildCommand, directory: &Path, first: bool) {
 /// Where objects that a relink may reuse are kept, and what a relink says of them: programs with
 /// counters in the profile's place have objects of their own.
 fn kept_for(knowledge: Knowledge, name: &str) -> PathBuf {
-    let counted = matches!(knowledge, Knowledge::Counters(_));
-    Path::new(STATE_DIRECTORY).join(if counted { format!("pgo-{name}") } else { name.to_owned() })
+    let path = Path::new(STATE_DIRECTORY).join(name);
+    match knowledge {
+        Knowledge::Counters(_) => Round::COUNTED.path_of_relink(&path),
+        _ => path,
+    }
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]), which keep their objects in `objects`.

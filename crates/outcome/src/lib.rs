@@ -16,6 +16,7 @@ use build::{Project, Step, verify};
 use compare::Recorded;
 use compare::result::{Compared, Measurement};
 use image::Image;
+use report::layout::VerifyResult;
 use report::{
     Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
     ReportMachine, Stage, Variant,
@@ -102,6 +103,7 @@ impl Finished<'_> {
                 .chain(evidence.warning)
                 .chain(self.image_warnings(&files, &images)?)
                 .chain(self.warnings(&verified))
+                .chain(self.counted_layout_warnings(&files)?)
                 .chain(self.notes())
                 .collect(),
             variants: others.iter().map(|other| self.variant(other)).collect::<Result<_, _>>()?,
@@ -329,6 +331,30 @@ impl Finished<'_> {
             base: program(&files.base, &verified.base_build_id, verified.base_code_bytes),
             opt: program(&files.opt, &verified.opt_build_id, verified.opt_code_bytes),
         })
+    }
+
+    /// Where the program rebuilt with its own counters did not get its layout: the report shows the
+    /// result's alone.
+    fn counted_layout_warnings(&self, files: &Files) -> Result<Vec<String>, Error> {
+        if !self.project.config.optimize.lays_out_counted() {
+            return Ok(Vec::new());
+        }
+        let mut warnings = Vec::new();
+        for path in files.counted_layout_verifies() {
+            let path = self.project.directory.join(path);
+            // The step is optional.
+            if !path.is_file() {
+                continue;
+            }
+            let found: VerifyResult = read_json(&path)?;
+            if !found.applied {
+                warnings.push(format!(
+                    "{}: {} of the {} sections of its layout are in order; the layout was not applied",
+                    found.binary, found.in_order, found.asked
+                ));
+            }
+        }
+        Ok(warnings)
     }
 
     fn warnings(&self, verified: &Verified) -> Vec<String> {

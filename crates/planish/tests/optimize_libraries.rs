@@ -152,7 +152,7 @@ fn a_library_is_profiled_laid_out_and_measured_with_its_program() {
     if !can_run() {
         return;
     }
-    let project = Project::new(CONFIG, RUNPATH);
+    let project = Project::new(&format!("{CONFIG}also = [\"pgo\", \"pgo-layout\"]\n"), RUNPATH);
     let done = project.planish(&["optimize"]);
     // Six rounds of a few milliseconds decide nothing for certain.
     assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
@@ -191,6 +191,22 @@ fn a_library_is_profiled_laid_out_and_measured_with_its_program() {
     let merged: Value = serde_json::from_slice(&merged).unwrap();
     assert_eq!(merged["schema"], "planish-layout-merge");
     assert_eq!((&merged["functions"], &merged["shared"]), (&3.into(), &serde_json::json!([])));
+
+    // The same with counters in the profile's place, where clang's library of them is there.
+    let counted = project.at(".planish/images/pgo").is_dir();
+    assert_ne!(counted, warnings.contains("pgo-layout is left out"), "{warnings}");
+    for name in ["layout-verify.json", "libwalk.so.1.layout-verify.json"] {
+        let found = std::fs::read(project.at(&format!(".planish/pgo-{name}")));
+        assert_eq!(found.is_ok(), counted, "{name}");
+        let Ok(found) = found else { continue };
+        let found: Value = serde_json::from_slice(&found).unwrap();
+        assert_eq!(found["applied"], true, "{found:#}");
+    }
+    if counted {
+        let names = [app, walk].map(|hot| program(hot, "pgo-layout")["build_id"].clone());
+        let before = [app, walk].map(|hot| program(hot, "pgo")["build_id"].clone());
+        assert!(names[0] != before[0] && names[1] != before[1], "{names:?} {before:?}");
+    }
 
     let branches = &report["branches"][0];
     let base = branches["base"].as_u64().unwrap();

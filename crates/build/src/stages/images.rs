@@ -109,7 +109,7 @@ impl Stages<'_> {
     pub(super) fn layouts(&self, round: Round) -> (Vec<Step>, LayoutFiles) {
         let (files, several) = (self.files, self.has_several());
         let whole = LayoutFiles::of(&round.path_of_relink(&files.layout_prefix()));
-        let folder = round.relinked();
+        let folder = round.of_relink("layout");
         let outputs =
             |made: &LayoutFiles| [&made.cc_profile, &made.ld_profile].map(Output::from).to_vec();
         let of = |image: &ProjectImage| {
@@ -119,17 +119,17 @@ impl Stages<'_> {
                 allow_empty: several,
                 files: outputs(&LayoutFiles::of(&self.layout_part(round, image))),
                 summary: Some(Output::from(
-                    &files.of_image(image, &round.path_of_relink(&files.layout)),
+                    &round.path_of_relink(&files.of_image(image, &files.layout)),
                 )),
-                ..self.layout(round, folder, LayoutKind::Propeller)
+                ..self.layout(round, &folder, LayoutKind::Propeller)
             };
-            Step::new(Stages::named(folder, image), Request::Layout(request))
+            Step::new(Stages::named(&folder, image), Request::Layout(request))
         };
         let mut steps: Vec<Step> = self.images().iter().map(of).collect();
         if several {
             let request = MergeLayouts {
                 parts: self.images().iter().map(|image| self.layout_part(round, image)).collect(),
-                prefix: Path::new(STATE_DIRECTORY).join(folder).join(&files.name),
+                prefix: Path::new(STATE_DIRECTORY).join(&folder).join(&files.name),
                 files: outputs(&whole),
                 found: Output::from(&round.path_of_relink(&files.merged_layouts())),
             };
@@ -147,9 +147,9 @@ impl Stages<'_> {
                 binary: Input::from(&files.image(round.recorded(), &image)),
                 clone: self.config.optimize.clone,
                 allow_empty: self.has_several(),
-                new: Input::from(&files.image(round.relinked(), &image)),
+                new: Input::from(&files.image(&round.of_relink("layout"), &image)),
                 found: Output::from(
-                    &files.of_image(&image, &round.path_of_relink(&files.layout_verify)),
+                    &round.path_of_relink(&files.of_image(&image, &files.layout_verify)),
                 ),
             };
             let name = Stages::named(&round.of_relink("layout-verify"), &image);
