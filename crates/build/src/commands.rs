@@ -2,6 +2,7 @@
 
 use crate::around::Around;
 use crate::split_words;
+use compare::settings::{LEAST_LAYOUTS, enough_layouts};
 use compare::{Metric, Source};
 
 use serde::{Deserialize, Serialize};
@@ -102,9 +103,13 @@ table! {
         /// `drive` is another name, for clients of a server.
         #[serde(alias = "drive")]
         pub command: Lines,
-        /// Rounds: every program runs once in each.
-        #[serde(default = "default_rounds")]
-        pub rounds: u32,
+        /// Rounds: every program runs once in each; absent: 30, with layouts 10.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub rounds: Option<u32>,
+        /// Random layouts of every program that planish links, besides the program as built, over
+        /// which the change is averaged; 0: none.
+        #[serde(default)]
+        pub layouts: u32,
         /// What decides: cpu, user, wall, maxrss, output:PATTERN, throughput:PATTERN.
         #[serde(default = "default_metric")]
         pub metric: String,
@@ -120,9 +125,10 @@ table! {
     }
 }
 
-fn default_rounds() -> u32 {
-    30
-}
+/// Rounds where the table names none.
+const ROUNDS: u32 = 30;
+/// The same where each round runs every layout: more layouts tell more than more rounds.
+const ROUNDS_OF_LAYOUTS: u32 = 10;
 
 fn default_metric() -> String {
     "cpu".into()
@@ -176,20 +182,31 @@ impl Evaluate {
         checked("[evaluate] command", &self.command)?;
         self.around().check("[evaluate]")?;
         self.check_metric()?;
-        if self.rounds < 6 {
+        let rounds = self.rounds();
+        if rounds < 6 {
             return Err(format!(
-                "[evaluate] rounds = {}: fewer than 6 cannot show anything at 5 %; 30 is usual",
-                self.rounds
+                "[evaluate] rounds = {rounds}: fewer than 6 cannot show anything at 5 %; 30 is usual"
             ));
         }
-        if self.rounds > MOST_ROUNDS {
+        if rounds > MOST_ROUNDS {
             return Err(format!(
-                "[evaluate] rounds = {}: they would not end; {MOST_ROUNDS} are the most, 30 are \
-                 usual",
-                self.rounds
+                "[evaluate] rounds = {rounds}: they would not end; {MOST_ROUNDS} are the most, 30 \
+                 are usual"
             ));
         }
-        Ok(())
+        if (1..LEAST_LAYOUTS).contains(&self.layouts) {
+            return Err(format!(
+                "[evaluate] layouts = {}: fewer than {LEAST_LAYOUTS} cannot show anything at 5 %; 8 is \
+                 usual, 0 measures the programs as built",
+                self.layouts
+            ));
+        }
+        enough_layouts("[evaluate] layouts =", Some(self.layouts)).map_err(|e| e.to_string())
+    }
+
+    /// The rounds asked for, or as many as are usual.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.layouts > 0 { ROUNDS_OF_LAYOUTS } else { ROUNDS })
     }
 
     /// Counters would count set-up and client as well, and the kernel does not tell what a living

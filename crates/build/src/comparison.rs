@@ -95,7 +95,7 @@ impl Comparison {
         let (config, mut all) = (&self.config, asked);
         let file = &config.compare;
         let evaluate = config.evaluate.as_ref().filter(|_| config.benchmarks.is_empty());
-        all.rounds = all.rounds.or(file.rounds).or(evaluate.map(|e| e.rounds));
+        all.rounds = all.rounds.or(file.rounds).or(evaluate.and_then(|e| e.rounds));
         all.seed = all.seed.or(file.seed).or(evaluate.map(|e| e.seed));
         all.layouts = all.layouts.or(file.layouts);
         // Before anything is built for them.

@@ -305,7 +305,7 @@ mod tests {
         made.write().unwrap();
         let config = Config::read(&made.path).unwrap();
         assert_eq!(config, made.config);
-        assert_eq!((config.evaluate.rounds, config.build.compiler), (12, Compiler::Gcc));
+        assert_eq!((config.evaluate.rounds, config.build.compiler), (Some(12), Compiler::Gcc));
         assert_eq!(config.workload.train.all(), ["{bin} c"]);
         assert_eq!(config.evaluate.command.all(), ["{bin} b"]);
         assert_eq!(place(&made.path).unwrap().0, folder.path());

@@ -217,6 +217,7 @@ impl Config {
         }
         self.workload.check()?;
         self.evaluate.check()?;
+        self.check_layouts()?;
         self.record.check()?;
         if let (Branches::Emulated, Some(line)) =
             (self.record.branches, self.workload.not_emulatable())
@@ -228,6 +229,34 @@ impl Config {
             ));
         }
         self.optimize.check(&self.build)
+    }
+
+    /// Whether the programs can be measured in several layouts, which needs a link that lld makes of
+    /// one program.
+    pub fn can_be_in_layouts(&self) -> bool {
+        self.no_layouts().is_none()
+    }
+
+    /// Why they cannot.
+    fn no_layouts(&self) -> Option<&'static str> {
+        match self.build.compiler {
+            Compiler::Gcc => Some("are for compiler = \"clang\", whose programs lld links"),
+            Compiler::Clang if !self.build.libraries.is_empty() => {
+                Some("are links of one program, and this project has libraries")
+            }
+            Compiler::Clang => None,
+        }
+    }
+
+    fn check_layouts(&self) -> Result<(), String> {
+        match self.no_layouts().filter(|_| self.evaluate.layouts > 0) {
+            None => Ok(()),
+            Some(hindrance) => Err(format!(
+                "[evaluate] layouts = {}: they {hindrance}; leave the key out to measure the \
+                 programs as built",
+                self.evaluate.layouts
+            )),
+        }
     }
 
     /// Refuses `sources` and `inputs` that are not there, since what depends on them could never be made
@@ -278,7 +307,8 @@ mod tests {
         let small = parse(SMALL).unwrap();
         assert_eq!(example.record, small.record);
         assert_eq!(example.optimize, small.optimize);
-        assert_eq!(example.evaluate.rounds, small.evaluate.rounds);
+        assert_eq!(example.evaluate.rounds(), small.evaluate.rounds());
+        assert_eq!(example.evaluate.layouts, small.evaluate.layouts);
         assert_eq!(example.build.sources, small.build.sources);
         assert_eq!(example.build.pages, small.build.pages);
         // Every key the file may have is in the example, commented out or not.
@@ -328,6 +358,21 @@ mod tests {
         assert!(parse(&emulated).unwrap_err().contains("only the program itself is emulated"));
         assert!(wrong("{bin} a", "{bin} | cat").contains("needs a shell"));
         assert!(wrong("[evaluate]", "[evaluate]\nrounds = 3").contains("fewer than 6"));
+        assert!(wrong("[evaluate]", "[evaluate]\nlayouts = 3").contains("fewer than 4"));
+        let eight = "layouts = 8\ncommand";
+        assert_eq!(
+            parse(&SMALL.replace("command = [", &format!("{eight} = [")))
+                .unwrap()
+                .evaluate
+                .rounds(),
+            10
+        );
+        let of = |build: &str| {
+            let text = SMALL.replace("command = [", &format!("{eight} = ["));
+            parse(&text.replace("[workload]", &format!("{build}\n[workload]"))).unwrap_err()
+        };
+        assert!(of("compiler = 'gcc'").contains("they are for compiler = \"clang\""));
+        assert!(of("libraries = ['liba.so']").contains("this project has libraries"));
         let record = |lines: &str| wrong("[evaluate]", &format!("[record]\n{lines}\n[evaluate]"));
         for (lines, expected) in [
             (

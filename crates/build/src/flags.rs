@@ -2,6 +2,7 @@
 
 mod rust;
 
+pub(crate) use rust::linker_of;
 pub use rust::remarks_of;
 
 use crate::config::{Build, Compiler};
@@ -41,6 +42,8 @@ pub struct Extras<'a> {
     pub relocations: bool,
     /// The program is recorded for a layout, or laid out.
     pub for_layout: bool,
+    /// Its link is repeated with the functions in other places.
+    pub keeps_link: bool,
     /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
     /// first from [`crate::reuse`], the linker, which compiles with LTO, by its own flag.
     pub layout: Option<(&'a str, &'a str)>,
@@ -220,6 +223,10 @@ fn add_extras(flags: &mut Flags, extras: Extras) {
     }
     if extras.relocations {
         flags.link("-Wl,--emit-relocs");
+    }
+    if extras.keeps_link {
+        // lld moves sections; with LTO it makes one for each function by itself.
+        flags.compile("-ffunction-sections");
     }
     if let Some((cc, ld)) = extras.layout {
         flags.link(&format!("-Wl,--lto-basic-block-sections={cc}"));

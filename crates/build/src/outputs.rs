@@ -119,6 +119,12 @@ impl<'c> Outputs<'c> {
                  must compile with them"
                     .to_owned()
             }
+            Some(_) if made.ends_with(crate::reuse::LINK) => {
+                "[evaluate] layouts repeats the link, whose inputs are kept by what PLANISH_CC and \
+                 PLANISH_CXX name: the build command must link the program with one of them, or \
+                 leave layouts out"
+                    .to_owned()
+            }
             Some(out) => format!(
                 "check [build] binary and libraries in planish.toml, and that the command writes below \
                  $PLANISH_OUT ({out})"

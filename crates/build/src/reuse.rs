@@ -12,6 +12,7 @@
 
 mod cc_profile;
 mod command;
+mod link;
 pub(crate) mod probes;
 mod store;
 
@@ -31,6 +32,13 @@ pub const OBJECTS: &str = "PLANISH_OBJECTS";
 pub const CC_PROFILE: &str = "PLANISH_CC_PROFILE";
 /// In PLANISH_OUT: a line for each object of a relink, see [`Reused::read`].
 pub const LOG: &str = "planish-reuse.log";
+
+/// The variable with the file that gets what the program's link reads.
+pub const LINK_INPUTS: &str = "PLANISH_LINK_INPUTS";
+/// The variable with the file name of the program whose link is kept.
+pub const LINK_PROGRAM: &str = "PLANISH_LINK_PROGRAM";
+/// In PLANISH_OUT: what the program's link reads.
+pub const LINK: &str = "planish-link.tar";
 
 /// What a relink did with the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -68,6 +76,11 @@ pub fn compiler(
     warn: &dyn Fn(String),
 ) -> Result<u8, Error> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let kept_link = variable(LINK_PROGRAM)
+        .zip(variable(LINK_INPUTS))
+        .filter(|(program, _)| link::makes(arguments, program))
+        .map(|(_, inputs)| with_options([link::reproduce(&inputs)], arguments));
+    let arguments = kept_link.as_deref().unwrap_or(arguments);
     let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
     let store = Store::new(PathBuf::from(objects));
     let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;

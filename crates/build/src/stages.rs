@@ -18,6 +18,7 @@ use crate::target::{Knowledge, Target, build_step, keeps_objects, release_reques
 use crate::toolchain::Toolchain;
 use crate::words::quoted;
 use crate::{Error, Step};
+use compare::layouts::archive_beside;
 use std::path::{Path, PathBuf};
 
 /// Makes steps.
@@ -33,6 +34,10 @@ pub(crate) struct Stages<'a> {
 
 impl Stages<'_> {
     pub(crate) fn build(&self, target: Target) -> Result<Step, Error> {
+        // What only counts is not measured.
+        let counts = matches!(target.knowledge, Knowledge::Instrumented(_));
+        let keeps_link = self.config.evaluate.layouts > 0 && !counts;
+        let target = Target { keeps_link, ..target };
         build_step(self.config, self.tools, self.directory, target)
     }
 
@@ -216,8 +221,17 @@ impl Stages<'_> {
         let needed = measured.iter().filter(|program| !program.optional);
         let programs =
             measured.iter().map(|program| (Input::from(&program.path), program.optional));
+        let in_layouts = measured.iter().filter(|program| program.in_layouts());
+        let archives = in_layouts.filter(|program| !program.optional);
         let request = Compare {
-            rounds: evaluate.rounds,
+            rounds: evaluate.rounds(),
+            layouts: evaluate.layouts,
+            as_built: measured.iter().filter(|p| !p.in_layouts()).map(|p| p.path.clone()).collect(),
+            links: match evaluate.layouts {
+                0 => Vec::new(),
+                _ => archives.map(|program| Input::from(&archive_beside(&program.path))).collect(),
+            },
+            fresh_layouts: n == 0,
             seed: evaluate.seed,
             metric: evaluate.metric.clone(),
             among: crate::measured::claims(self.config, measured.len()),

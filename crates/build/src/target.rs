@@ -87,6 +87,8 @@ pub struct Target<'a> {
     pub address_map: bool,
     /// Whether the program keeps its relocations.
     pub relocations: bool,
+    /// Whether the inputs of its link are kept, so that it can be repeated in other layouts.
+    pub keeps_link: bool,
     /// The layout to apply.
     pub layout: Option<&'a LayoutFiles>,
     /// Where the program is kept.
@@ -102,6 +104,7 @@ impl<'a> Target<'a> {
             reuses: false,
             address_map: false,
             relocations: false,
+            keeps_link: false,
             layout: None,
             kept,
         }
@@ -148,6 +151,7 @@ pub fn build_request(
         address_map: target.reuses || target.address_map,
         relocations: target.relocations,
         for_layout: target.reuses,
+        keeps_link: target.keeps_link,
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
     let out = text(&directory.join(&folder));
@@ -175,9 +179,23 @@ pub fn build_request(
             request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
         }
     }
+    if target.reuses || target.keeps_link {
+        wrap(&mut request, tools, directory);
+    }
+    if target.keeps_link {
+        let inputs = folder.join(crate::reuse::LINK);
+        let variables = [
+            (crate::reuse::LINK_INPUTS, text(&directory.join(&inputs))),
+            (crate::reuse::LINK_PROGRAM, text(Path::new(file_name(&build.binary)))),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value));
+        request.environment.extend(variables);
+        let kept = compare::layouts::archive_beside(target.kept);
+        request.more.push((inputs, Output::from(&kept)));
+    }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
-        wrap(&mut request, directory, kept, layout.as_ref().map(|(cc, _)| cc.as_str()));
+        keep_objects(&mut request, directory, kept, layout.as_ref().map(|(cc, _)| cc.as_str()));
     }
     request.fresh_directories.push(folder);
     if let (Phase::Profiled(_), Some(read)) = (phase, read)
@@ -258,12 +276,16 @@ fn kept_for(knowledge: Knowledge, name: &str) -> PathBuf {
     }
 }
 
-/// Puts wrappers in the compilers' place ([`crate::reuse`]), which keep their objects in `objects`.
-fn wrap(request: &mut BuildCommand, directory: &Path, objects: PathBuf, cc_profile: Option<&str>) {
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Puts wrappers in the compilers' place ([`crate::reuse`]).
+fn wrap(request: &mut BuildCommand, tools: &Toolchain, directory: &Path) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         // By the compiler's own name: build systems look at it.
-        let own = compiler.rsplit('/').next().unwrap_or(compiler).to_owned();
+        let own = file_name(compiler).to_owned();
         let path = Path::new(STATE_DIRECTORY).join("tools").join(own);
         let wrapper = Wrapper { path: path.clone(), compiler: compiler.clone() };
         *compiler = text(&directory.join(path));
@@ -271,6 +293,21 @@ fn wrap(request: &mut BuildCommand, directory: &Path, objects: PathBuf, cc_profi
             request.wrappers.push(wrapper);
         }
     }
+    // rustc calls the compiler for nothing but the link.
+    let wrapper = request.environment.get("PLANISH_CC").cloned().unwrap_or_default();
+    if let Some(flags) = request.environment.get_mut("PLANISH_RUSTFLAGS") {
+        let linker = |name: &str| format!(" -Clinker={name} ");
+        *flags = flags.replace(&linker(flags::linker_of(&tools.cc)), &linker(&wrapper));
+    }
+}
+
+/// Lets the wrappers keep objects in `objects`, or take them from there.
+fn keep_objects(
+    request: &mut BuildCommand,
+    directory: &Path,
+    objects: PathBuf,
+    cc_profile: Option<&str>,
+) {
     request.environment.insert(crate::reuse::OBJECTS.to_owned(), text(&directory.join(&objects)));
     match cc_profile {
         Some(path) => {

@@ -122,7 +122,7 @@ fn relinked(
 ) -> Result<bool, Error> {
     let mut design = Design { rounds: SIDE_BY_SIDE, ..same };
     let Relinks { count, archive, folder } = relinks;
-    let archives = [archive.to_owned(), archive.to_owned()];
+    let archives = [Some(archive.to_owned()), Some(archive.to_owned())];
     let layouts = TIMES_LAYOUTS * count;
     layouts::add(&mut design, &archives, layouts, LayoutMode::Independent, folder, teller)?;
     design.layouts = Layouts::Independent;

@@ -23,7 +23,7 @@ pub struct Variant {
     #[serde(default)]
     pub description: String,
     /// The files that take the place of `{bin}`: first the program as built, then one for each
-    /// layout.
+    /// layout, if it is linked in layouts.
     pub binaries: Vec<PathBuf>,
     /// `LD_LIBRARY_PATH` of its runs, where it has libraries of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -241,7 +241,8 @@ impl Design {
                 format!("{rounds} rounds cannot show anything at 5 %{among}; {least} are the least")
             });
         }
-        let matched = (1..self.variants.len()).all(|variant| self.is_matched(variant));
+        let linked = (1..self.variants.len()).filter(|&variant| self.layouts_of(variant) > 0);
+        let matched = linked.into_iter().all(|variant| self.is_matched(variant));
         let least = statistics::least_layouts(matched);
         (layouts < least).then(|| {
             format!(
@@ -251,25 +252,25 @@ impl Design {
         })
     }
 
-    /// Layouts besides the programs as built (equal for all variants).
+    /// Layouts besides the programs as built, equal for all variants that have any.
     pub fn layout_count(&self) -> u32 {
-        match self.layouts {
-            Layouts::None => 0,
-            _ => self
-                .variants
-                .iter()
-                .map(|v| v.binaries.len().saturating_sub(1) as u32)
-                .min()
-                .unwrap_or(0),
-        }
+        let counts = (0..self.variants.len()).map(|variant| self.layouts_of(variant));
+        counts.filter(|&count| count > 0).min().unwrap_or(0)
+    }
+
+    /// Layouts of one variant besides the program as built; 0 for one that is measured as built
+    /// alone.
+    pub fn layouts_of(&self, variant: usize) -> u32 {
+        let binaries = self.variants.get(variant).map_or(0, |v| v.binaries.len());
+        if self.layouts == Layouts::None { 0 } else { binaries.saturating_sub(1) as u32 }
     }
 
     /// What runs in every round, in a fixed order. With layouts the programs as built run twice:
     /// they stand beside many layouts and would else be known less well.
     pub fn slots(&self) -> Vec<Slot> {
-        let layouts = self.layout_count();
-        let copies = if layouts > 0 { 2 } else { 1 };
+        let copies = if self.layouts == Layouts::None { 1 } else { 2 };
         let of_variant = |variant| {
+            let layouts = self.layouts_of(variant);
             let built = (0..copies).map(move |copy| Slot { variant, layout: 0, copy });
             built.chain((1..=layouts).map(move |layout| Slot { variant, layout, copy: 0 }))
         };
@@ -381,6 +382,12 @@ pub(crate) mod tests {
         let of_base: Vec<(u32, u8)> =
             order.iter().filter(|s| s.variant == 0).map(|s| (s.layout, s.copy)).collect();
         assert_eq!(of_base, [(0, 0), (0, 1), (1, 0), (2, 0)]);
+        // One that cannot be linked again runs as built.
+        d.variants[1].binaries.truncate(1);
+        let of_second: Vec<(u32, u8)> =
+            d.slots().iter().filter(|s| s.variant == 1).map(|s| (s.layout, s.copy)).collect();
+        assert_eq!(of_second, [(0, 0), (0, 1)]);
+        assert_eq!((d.layout_count(), d.layouts_of(0), d.layouts_of(1)), (2, 2, 0));
     }
 
     #[test]

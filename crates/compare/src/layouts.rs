@@ -46,13 +46,13 @@ pub fn archive_beside(program: &Path) -> PathBuf {
 }
 
 /// Links every variant of the design in `count` layouts below `folder`. `archives` are the link
-/// inputs, in the order of the variants.
+/// inputs, in the order of the variants; a variant without them stays as built.
 ///
 /// # Errors
 /// Where an archive is not of its variant's program, or cannot be linked again.
 pub fn add(
     design: &mut Design,
-    archives: &[PathBuf],
+    archives: &[Option<PathBuf>],
     count: u32,
     mode: LayoutMode,
     folder: &Path,
@@ -61,6 +61,10 @@ pub fn add(
     let unpacked = folder.join("inputs");
     let mut inputs = Vec::new();
     for (variant, archive) in design.variants.iter().zip(archives) {
+        let Some(archive) = archive else {
+            inputs.push(None);
+            continue;
+        };
         let opened = Inputs::open(archive, &unpacked)
             .map_err(|source| Error::NoRelink { variant: variant.name.clone(), source })?;
         for remark in &opened.survey().remarks {
@@ -69,10 +73,10 @@ pub fn add(
         if let Some(binary) = variant.binaries.first() {
             belongs(variant, binary, &opened, &folder.join("programs"))?;
         }
-        inputs.push(opened);
+        inputs.push(Some(opened));
     }
+    let all: Vec<usize> = (0..inputs.len()).filter(|&at| inputs[at].is_some()).collect();
     let mut links = Links { design, inputs: &inputs, folder, teller };
-    let all: Vec<usize> = (0..inputs.len()).collect();
     let matched = match mode {
         LayoutMode::Independent => Vec::new(),
         LayoutMode::Matched => {
@@ -117,7 +121,8 @@ fn belongs(
 
 struct Links<'a> {
     design: &'a mut Design,
-    inputs: &'a [Inputs],
+    /// What each variant is linked from; none for one that stays as built.
+    inputs: &'a [Option<Inputs>],
     folder: &'a Path,
     teller: &'a mut dyn Teller,
 }
@@ -126,7 +131,7 @@ impl Links<'_> {
     /// The orders that these variants share.
     fn plan(&self, members: &[usize]) -> Result<MatchPlan, Error> {
         let inputs: Vec<&Inputs> =
-            members.iter().filter_map(|&member| self.inputs.get(member)).collect();
+            members.iter().filter_map(|&member| self.inputs.get(member)?.as_ref()).collect();
         Ok(MatchPlan::new(&inputs)?)
     }
 
@@ -253,7 +258,7 @@ impl Links<'_> {
     }
 
     fn link(&mut self, member: usize, layout: &Layout) -> Result<(), Error> {
-        let Some(inputs) = self.inputs.get(member) else { return Ok(()) };
+        let Some(Some(inputs)) = self.inputs.get(member) else { return Ok(()) };
         let made = relink::relink_in(inputs, layout, &self.folder.join("programs"))?;
         if let Some(variant) = self.design.variants.get_mut(member) {
             variant.freedom = words(&made.freedom);

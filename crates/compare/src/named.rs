@@ -43,34 +43,50 @@ fn shown(command: &[String]) -> String {
 }
 
 /// The inputs of each variant's link: as given, in the order of the variants, or the archive beside
-/// each program.
+/// each program; none for the variants that are measured `as_built` alone, by name.
 ///
 /// # Errors
-/// Where one is missing.
-pub fn archives(design: &Design, given: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
-    if !given.is_empty() && given.len() != design.variants.len() {
+/// Where one is missing, or the base is to have none.
+pub fn archives(
+    design: &Design,
+    given: &[PathBuf],
+    as_built: &[String],
+) -> Result<Vec<Option<PathBuf>>, Error> {
+    let stays = |variant: &Variant| as_built.contains(&variant.name);
+    if let Some(base) = design.variants.first().filter(|base| stays(base)) {
         return Err(Error::Design(format!(
-            "--objects: there are {} programs and {} archives; give one for each, in the same \
-             order",
-            design.variants.len(),
+            "--as-built {}: it is the program that the others are compared with, so it needs \
+             layouts; leave out --layouts to measure all programs as they were built",
+            base.name
+        )));
+    }
+    let linked = design.variants.iter().filter(|variant| !stays(variant)).count();
+    if !given.is_empty() && given.len() != linked {
+        return Err(Error::Design(format!(
+            "--objects: there are {linked} programs to link again and {} archives; give one for \
+             each, in the same order",
             given.len()
         )));
     }
-    let archive = |(at, variant): (usize, &Variant)| {
+    let mut given = given.iter();
+    let archive = |variant: &Variant| {
+        if stays(variant) {
+            return Ok(None);
+        }
         let program = variant.binaries.first().map_or(Path::new(""), PathBuf::as_path);
-        let archive = given.get(at).cloned().unwrap_or_else(|| layouts::archive_beside(program));
+        let archive = given.next().cloned().unwrap_or_else(|| layouts::archive_beside(program));
         if archive.is_file() {
-            return Ok(archive);
+            return Ok(Some(archive));
         }
         Err(Error::Design(format!(
             "--layouts: there are no objects of {} to link again (no {1}). Compile with \
-             -ffunction-sections and link with -fuse-ld=lld -Wl,--reproduce={1}, or name the \
-             archive with --objects",
+             -ffunction-sections and link with -fuse-ld=lld -Wl,--reproduce={1}, name the archive \
+             with --objects, or measure this program as it is with --as-built {0}",
             variant.name,
             archive.display()
         )))
     };
-    design.variants.iter().enumerate().map(archive).collect()
+    design.variants.iter().map(archive).collect()
 }
 
 /// The programs that are there, and those of the `optional` ones, by name, that are not. The base is
@@ -82,14 +98,8 @@ pub fn present(
     binaries: &[String],
     optional: &[String],
 ) -> Result<(Vec<String>, Vec<String>), Error> {
+    known("--optional", binaries, optional)?;
     let named = named(binaries);
-    if let Some(name) = optional.iter().find(|name| named.iter().all(|(own, _)| own != *name)) {
-        let names: Vec<&str> = named.iter().map(|(own, _)| own.as_str()).collect();
-        return Err(Error::Design(format!(
-            "--optional {name}: no variant has this name; there are {}",
-            names.join(", ")
-        )));
-    }
     let is_there = |(place, (name, path)): (usize, &(String, PathBuf))| {
         place == 0 || !optional.contains(name) || path.exists()
     };
@@ -98,6 +108,22 @@ pub fn present(
         if is_there(one) { &mut there } else { &mut missing }.push(binary.clone());
     }
     Ok((there, missing))
+}
+
+/// Refuses what an option names that is no program's name.
+///
+/// # Errors
+/// Where a name is no program's.
+pub fn known(option: &str, binaries: &[String], wanted: &[String]) -> Result<(), Error> {
+    let named = named(binaries);
+    let Some(name) = wanted.iter().find(|name| named.iter().all(|(own, _)| own != *name)) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = named.iter().map(|(own, _)| own.as_str()).collect();
+    Err(Error::Design(format!(
+        "{option} {name}: no variant has this name; there are {}",
+        names.join(", ")
+    )))
 }
 
 /// The name and the path of each program: file names where they differ, else whole paths;

@@ -89,6 +89,9 @@ fn or_usual(metrics: Vec<Metric>) -> Vec<Metric> {
     if metrics.is_empty() { vec![Metric::default()] } else { metrics }
 }
 
+/// Independent layouts of each program without which no difference can be shown, however large.
+pub const LEAST_LAYOUTS: u32 = statistics::least_layouts(false) as u32;
+
 /// Refuses more layouts than there can be; each is linked before anything is measured. `named` is
 /// where the number stands.
 ///

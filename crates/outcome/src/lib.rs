@@ -380,11 +380,16 @@ impl Finished<'_> {
             warnings
                 .push("the programs have no build ID; pass PLANISH_LDFLAGS on to the link".into());
         }
-        warnings.push(
-        "two binaries were compared: where the linker happened to put code may explain part of \
-         the difference"
-            .into(),
-    );
+        if config.evaluate.layouts == 0 {
+            let advice = match config.can_be_in_layouts() {
+                true => "; `layouts = 8` in [evaluate] averages over links",
+                false => "",
+            };
+            warnings.push(format!(
+                "each program was linked once: another link of the same code can move such numbers by \
+                 a percent or more{advice}"
+            ));
+        }
         warnings
     }
 

@@ -439,6 +439,12 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
     refused(&["a", "gone", "--", "{bin}"], "gone");
     refused(&["a", "b"], "behind --");
     refused(&["a", "b", "--layouts", "8", "--", "{bin}"], "--reproduce");
+    let as_built = |name: &'static str, word: &str| {
+        refused(&["a", "b", "--layouts", "8", "--as-built", name, "--", "{bin}"], word);
+    };
+    as_built("c", "--as-built c: no variant has this name; there are a, b");
+    as_built("a", "it is the program that the others are compared with");
+    as_built("b", "no objects of a");
     refused(&["a", "hangs", "--timeout", "0.2", "--rounds", "6", "--", "{bin}"], "--timeout");
     refused(&["a", "b", "--metric", "output:t=(.*)", "--", "{bin}"], "no number");
     refused(&["a", "b", "--fail-if", "slow", "--", "{bin}"], "known are slower");

@@ -325,6 +325,55 @@ fn with_thinlto_the_linker_applies_the_layout() {
     );
 }
 
+/// The layouts that each program was measured in, in the order of the report.
+fn layouts(report: &Value) -> Vec<(String, u64)> {
+    let variants = report["measurements"][0]["variants"].as_array().unwrap();
+    let of = |v: &Value| (v["name"].as_str().unwrap().to_owned(), v["layouts"].as_u64().unwrap());
+    variants.iter().map(of).collect()
+}
+
+#[test]
+fn programs_are_measured_over_several_links() {
+    if !can_run() {
+        return;
+    }
+    // Another program is linked behind the one whose link is repeated.
+    let config = CONFIG
+        .replace(
+            "-o app'",
+            "-o app && \"$PLANISH_CC\" $PLANISH_LDFLAGS main.o walk.o help.o -o own'",
+        )
+        .replace("THINLTO", "release = 'cc -O1 *.c -o \"$PLANISH_OUT/app\"'")
+        .replace("rounds = 6", "rounds = 6\nlayouts = 4")
+        .replace("branches = \"emulated\"", "branches = \"emulated\"\ncount_branches = false");
+    let project = Project::new(&config);
+    let report = project.optimized();
+    check_layout(&report);
+    // planish does not link the release build.
+    let expected = [("app.base", 4), ("app.opt", 4), ("app.layout", 4), ("app.release", 0)];
+    assert_eq!(layouts(&report), expected.map(|(name, count)| (name.to_owned(), count)));
+    let compared = &report["measurements"][0]["comparisons"];
+    assert_eq!(compared[1]["layouts"]["count"], 4, "{compared:#}");
+    assert!(compared[2].get("layouts").is_none_or(Value::is_null), "{compared:#}");
+    assert_eq!(report["last_step"][0]["layouts"]["count"], 4, "{:#}", report["last_step"]);
+    let markdown = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
+    assert!(markdown.contains(", averaged over 4 layouts"), "{markdown}");
+    assert!(!markdown.contains("linked once"), "{markdown}");
+    // The layout keeps its order; where it begins is another place in each.
+    let programs = std::fs::read_dir(project.at(".planish/layouts/programs")).unwrap();
+    let laid_out = |name: &str| name.contains("independent");
+    let names = programs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| laid_out(name)).count(), 12);
+
+    // A build that links by itself keeps nothing to repeat.
+    let own = config.replace("\"$PLANISH_CC\" $PLANISH_LDFLAGS", "clang-22 $PLANISH_LDFLAGS");
+    std::fs::write(project.at("planish.toml"), own).unwrap();
+    let refused = project.planish(&["optimize"]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("must link the program with one of them"), "{said}");
+}
+
 /// Probes lead to the code that is laid out and are no longer in it: clang cannot write those of a
 /// function in several sections.
 #[test]

@@ -308,7 +308,11 @@ fn a_cargo_project_is_optimised_by_one_command() {
     }
     let manifest = "[package]\nname = 'app'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n";
     let project = Project::new(&[("Cargo.toml", manifest), ("src/main.rs", RUST)]);
-    let (_, report) = project.optimize(&["--cargo"]);
+    let (_, report) = project.optimize(&["--cargo", "--set", "evaluate.layouts=4"]);
+    let variants = report["measurements"][0]["variants"].as_array().unwrap();
+    // The project's own release build is the last.
+    let layouts: Vec<&serde_json::Value> = variants.iter().map(|v| &v["layouts"]).collect();
+    assert_eq!(layouts, [4, 4, 4, 0], "{variants:?}");
     assert!(report["matched"]["samples_matched"].as_u64().unwrap() > 0, "{report:#}");
     // rustc places no blocks: the linker did, which compiled its bitcode.
     let verified = &report["layout"]["verified"];

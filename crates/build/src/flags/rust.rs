@@ -49,14 +49,22 @@ pub(super) fn rust_flags(
             // The last level counts: rustc's own.
             words.chain(["-O3"]).for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
         }
-        None if extras.relocations => flags.push_str(" -Clink-arg=-Wl,--emit-relocs"),
-        None => {}
+        None => {
+            if extras.relocations {
+                flags.push_str(" -Clink-arg=-Wl,--emit-relocs");
+            }
+            if extras.keeps_link {
+                // rustc's own choice may be a linker that keeps nothing.
+                flags.push_str(&format!(" -Clinker={}", linker_of(&tools.cc)));
+                flags.push_str(" -Clink-arg=-fuse-ld=lld");
+            }
+        }
     }
     flags
 }
 
 /// The program that links, of a compiler that may stand behind another (`ccache clang`).
-pub(super) fn linker_of(cc: &str) -> &str {
+pub(crate) fn linker_of(cc: &str) -> &str {
     let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
     cc.split_whitespace().find(is_clang).unwrap_or(cc)
 }

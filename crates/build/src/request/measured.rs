@@ -1,13 +1,22 @@
 //! Which requests measure programs, and tell what all steps found?
 
 use crate::call::{Call, Input, Output};
-use std::path::PathBuf;
+use crate::plan::STATE_DIRECTORY;
+use std::path::{Path, PathBuf};
 
 /// Measure programs against the first of them, on one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compare {
     /// Rounds: every program runs once in each.
     pub rounds: u32,
+    /// Random layouts of each program; 0: none.
+    pub layouts: u32,
+    /// The programs that are measured as built although the others are linked in layouts.
+    pub as_built: Vec<PathBuf>,
+    /// What the programs that must be there are linked from.
+    pub links: Vec<Input>,
+    /// Whether links of an earlier run are removed.
+    pub fresh_layouts: bool,
     /// Seed of the schedule.
     pub seed: u64,
     /// What decides.
@@ -55,8 +64,20 @@ impl Compare {
         for folder in &self.library_path {
             call = call.with("--library-path").with(folder.as_path());
         }
+        if self.layouts > 0 {
+            // Programs that differ by a profile have hardly a function at equal places.
+            call = call.with_option("--layouts", self.layouts);
+            call = call.with_option("--layout-mode", "independent");
+            for program in &self.as_built {
+                let name = program.file_name().unwrap_or_default();
+                call = call.with_option("--as-built", name.to_string_lossy());
+            }
+        }
         call = call.with("--").with_all(&self.command);
-        call.reads = self.libraries.clone();
+        call.reads = self.libraries.iter().chain(&self.links).cloned().collect();
+        if self.layouts > 0 && self.fresh_layouts {
+            call.fresh_directories.push(Path::new(STATE_DIRECTORY).join("layouts"));
+        }
         call.negative_is_fine = true;
         call.interactive = true;
         call

@@ -37,13 +37,12 @@ pub(super) fn variants(recorded: &[Recorded]) -> Result<Vec<Variant>, Error> {
                 first.name
             )));
         }
-        let layouts = file.design.layout_count();
-        for variant in &file.design.variants {
+        for (index, variant) in file.design.variants.iter().enumerate() {
             if all.iter().all(|known| known.name != variant.name) {
                 all.push(Variant {
                     name: variant.name.clone(),
                     description: variant.description.clone(),
-                    layouts,
+                    layouts: file.design.layouts_of(index),
                     freedom: variant.freedom.clone(),
                     matched_share: variant.matched_share,
                     sizes: variant.sizes,

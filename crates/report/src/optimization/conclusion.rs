@@ -6,7 +6,10 @@ use ::compare::result::{Compared, Measurement, Verdict};
 
 /// A verdict with the number behind it.
 pub(super) fn verdict_words(metric: &str, compared: &Compared) -> String {
-    let ratio = ratio_words(compared);
+    let mut ratio = ratio_words(compared);
+    if let Some(averaged) = &compared.layouts {
+        ratio.push_str(&format!(", averaged over {} layouts", averaged.count));
+    }
     match compared.verdict {
         Verdict::Faster => format!("faster, {metric} {ratio}"),
         Verdict::Slower => format!("slower, {metric} {ratio}"),
@@ -93,15 +96,6 @@ impl Optimization {
                 };
                 lines.push(beside(step, &format!("{} (the profile alone)", step.base)) + added);
             }
-        }
-        if !lines.is_empty()
-            && self.measurements.iter().all(|m| m.variants.iter().all(|v| v.layouts == 0))
-        {
-            lines.push(
-                "each program was linked once: another link of the same code can move such \
-                 numbers by a percent or more; planish compare --layouts averages over links"
-                    .into(),
-            );
         }
         lines
     }

@@ -29,6 +29,10 @@ pub struct What {
     /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
     #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
     pub objects: Vec<PathBuf>,
+    /// Do not link this binary in layouts, since it cannot be: it is compared as it was built. Repeat
+    /// it for more
+    #[arg(long, value_name = "NAME", requires_all = ["binaries", "layouts"])]
+    pub as_built: Vec<String>,
     /// A directory with shared libraries that each binary is to run with, as it lies from the
     /// directory of the binary: `../lib`. Repeat it for more
     #[arg(long, value_name = "DIR", requires = "binaries", conflicts_with_all = ["layouts", "code_metrics"])]

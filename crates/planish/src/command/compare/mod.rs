@@ -159,11 +159,11 @@ fn calibrate(args: &CalibrateArgs, global: &Global) -> anyhow::Result<u8> {
     let same = [args.program.clone(), args.program.clone()];
     let same = named::design(&same, &args.command, &settings)?;
     let archives = match settings.layouts() {
-        Some(_) => named::archives(&same, &twice(args.objects.as_ref()))?,
+        Some(_) => named::archives(&same, &twice(args.objects.as_ref()), &[])?,
         None => Vec::new(),
     };
     let folder = Path::new(STATE_DIRECTORY).join("layouts");
-    let relinks = settings.layouts().zip(archives.first());
+    let relinks = settings.layouts().zip(archives.iter().flatten().next());
     let relinks = relinks.map(|(count, archive)| Relinks { count, archive, folder: &folder });
     let fingerprint = same.machine.fingerprint.clone();
     let stop = stop_flag()?;
@@ -217,10 +217,11 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     for binary in missing.iter().filter(|_| !judge.global.quiet) {
         eprintln!("planish: {binary} is not there, so the comparison goes without it (--optional)");
     }
+    named::known("--as-built", &what.binaries, &what.as_built)?;
     let mut design = named::design(&there, &what.command, &settings)?;
     libraries::lead(&mut design, &what.library_path)?;
     if let Some(count) = settings.layouts() {
-        let archives = named::archives(&design, &what.objects)?;
+        let archives = named::archives(&design, &what.objects, &what.as_built)?;
         let folder = Path::new(STATE_DIRECTORY).join("layouts");
         let mode = settings.layout_mode.unwrap_or_default();
         layouts::add(&mut design, &archives, count, mode, &folder, &mut Bar::new(judge.global))?;

@@ -89,7 +89,8 @@ impl<'a> Prepared<'a> {
         if let Some(count) = count {
             let mode = settings.layout_mode.unwrap_or_default();
             let bar = &mut Bar::new(self.global);
-            layouts::add(&mut design, &builds.archives, count, mode, &project.layouts(), bar)?;
+            let archives: Vec<_> = builds.archives.into_iter().map(Some).collect();
+            layouts::add(&mut design, &archives, count, mode, &project.layouts(), bar)?;
         }
         if self.code_metrics && align.is_none() {
             code_metrics::add(&mut design, self.global)?;

@@ -1,0 +1,77 @@
+//! Is this the link of the program, whose inputs are kept so that it can be repeated in other
+//! layouts?
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Hexadecimal digits that cargo puts behind the names of programs it links.
+const HASH_DIGITS: usize = 16;
+
+/// Whether a compiler with these arguments links a program of this file name. Libtool and cargo link
+/// under names of their own.
+pub(super) fn makes(arguments: &[OsString], program: &OsStr) -> bool {
+    let (Some(output), Some(program)) = (output(arguments), program.to_str()) else { return false };
+    let name = Path::new(output).file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let behind = |word: &str| name.strip_prefix(word);
+    let is_hash =
+        |end: &str| end.len() == HASH_DIGITS && end.bytes().all(|b| b.is_ascii_hexdigit());
+    // Crates are named with `_` in place of `-`.
+    let of_cargo = behind(&program.replace('-', "_"))
+        .or(behind(program))
+        .and_then(|end| end.strip_prefix('-'))
+        .is_some_and(is_hash);
+    name == program || behind("lt-") == Some(program) || of_cargo
+}
+
+/// What a linking command writes; none where the compiler does not link.
+fn output(arguments: &[OsString]) -> Option<&str> {
+    let mut output = None;
+    let mut rest = arguments.iter().filter_map(|word| word.to_str());
+    while let Some(word) = rest.next() {
+        match word {
+            "-c" | "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-shared" | "-r" => return None,
+            "-o" => output = rest.next(),
+            _ => output = word.strip_prefix("-o").filter(|name| !name.is_empty()).or(output),
+        }
+    }
+    output
+}
+
+/// The flag that makes lld keep what it reads.
+pub(super) fn reproduce(inputs: &OsStr) -> OsString {
+    let mut flag = OsString::from("-Wl,--reproduce=");
+    flag.push(inputs);
+    flag
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_known_by_the_name_that_it_is_linked_under() {
+        let made = |line: &str, program: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            makes(&words, OsStr::new(program))
+        };
+        for (line, program) in [
+            ("a.o b.o -o app", "app"),
+            ("-O2 a.c -obin/app", "app"),
+            ("a.o -o .libs/lt-app -lm", "app"),
+            ("-m64 x.o -o /t/release/deps/rg-0123456789abcdef -lc", "rg"),
+            ("x.o -o deps/my_tool-0123456789abcdef", "my-tool"),
+        ] {
+            assert!(made(line, program), "{line}");
+        }
+        for (line, program) in [
+            ("-c a.c -o app", "app"),
+            ("a.o -o conftest", "app"),
+            ("-shared a.o -o app", "app"),
+            ("a.o -o rg-0123456789abcdez", "rg"),
+            ("a.o -o rg-test", "rg"),
+            ("a.o", "app"),
+        ] {
+            assert!(!made(line, program), "{line}");
+        }
+    }
+}
