@@ -169,12 +169,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Whether planish links it, so that it can be linked in other layouts too: BOLT rewrites a
-    /// linked program, and the release build is linked as the project has it.
-    pub fn in_layouts(&self) -> bool {
-        ["base", "opt", "opt2", "layout", "pgo", "pgo-layout"].contains(&self.ending)
-    }
-
     /// Whether it is the project's own release build, which is there to be measured and for nothing
     /// else.
     pub fn is_release(&self) -> bool {

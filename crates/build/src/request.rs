@@ -14,7 +14,7 @@ use kernels::KernelRequest;
 pub use layouts::{
     Bolt, BoltKnowledge, Layout, LayoutKind, LayoutVerify, MergeCounters, MergeLayouts,
 };
-pub use measured::{Compare, Report};
+pub use measured::{Again, Compare, Report};
 pub(crate) use recorded::bound;
 pub use recorded::{
     CountBranches, Libraries, Pace, ProgramCommand, Record, Repeat, TrainRecord, TrainTime,

@@ -18,7 +18,6 @@ use crate::target::{Knowledge, Target, build_step, keeps_objects, release_reques
 use crate::toolchain::Toolchain;
 use crate::words::quoted;
 use crate::{Error, Step};
-use compare::layouts::archive_beside;
 use std::path::{Path, PathBuf};
 
 /// Makes steps.
@@ -221,16 +220,10 @@ impl Stages<'_> {
         let needed = measured.iter().filter(|program| !program.optional);
         let programs =
             measured.iter().map(|program| (Input::from(&program.path), program.optional));
-        let in_layouts = measured.iter().filter(|program| program.in_layouts());
-        let archives = in_layouts.filter(|program| !program.optional);
         let request = Compare {
             rounds: evaluate.rounds(),
             layouts: evaluate.layouts,
-            as_built: measured.iter().filter(|p| !p.in_layouts()).map(|p| p.path.clone()).collect(),
-            links: match evaluate.layouts {
-                0 => Vec::new(),
-                _ => archives.map(|program| Input::from(&archive_beside(&program.path))).collect(),
-            },
+            again: measured.iter().map(|program| self.again(program)).collect(),
             fresh_layouts: n == 0,
             seed: evaluate.seed,
             metric: evaluate.metric.clone(),

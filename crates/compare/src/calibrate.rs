@@ -122,9 +122,16 @@ fn relinked(
 ) -> Result<bool, Error> {
     let mut design = Design { rounds: SIDE_BY_SIDE, ..same };
     let Relinks { count, archive, folder } = relinks;
-    let archives = [Some(archive.to_owned()), Some(archive.to_owned())];
+    let again = Some(layouts::Again::link(archive.to_owned()));
     let layouts = TIMES_LAYOUTS * count;
-    layouts::add(&mut design, &archives, layouts, LayoutMode::Independent, folder, teller)?;
+    layouts::add(
+        &mut design,
+        &[again.clone(), again],
+        layouts,
+        LayoutMode::Independent,
+        folder,
+        teller,
+    )?;
     design.layouts = Layouts::Independent;
     let raw = keep.raw.map(|raw| raw.with_extension("relinked.jsonl"));
     let keep = Keep { raw: raw.as_deref(), ..keep };

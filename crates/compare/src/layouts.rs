@@ -3,7 +3,7 @@
 
 use crate::result::Sizes;
 use crate::teller::{Teller, Work};
-use crate::{Design, Error, Layouts, Variant};
+use crate::{AfterLink, Design, Error, Layouts, Variant};
 use relink::{Inputs, Layout, MatchPlan, share_at_equal_address};
 use std::path::{Path, PathBuf};
 
@@ -45,14 +45,30 @@ pub fn archive_beside(program: &Path) -> PathBuf {
     name.into()
 }
 
-/// Links every variant of the design in `count` layouts below `folder`. `archives` are the link
-/// inputs, in the order of the variants; a variant without them stays as built.
+/// How a program is made once more, with its code elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// What its link reads.
+    pub archive: PathBuf,
+    /// What is done to it after the link.
+    pub after: Option<AfterLink>,
+}
+
+impl Again {
+    /// A program that is as its link leaves it.
+    pub fn link(archive: PathBuf) -> Again {
+        Again { archive, after: None }
+    }
+}
+
+/// Links every variant of the design in `count` layouts below `folder`. `again` says how, in the
+/// order of the variants; a variant without stays as built.
 ///
 /// # Errors
 /// Where an archive is not of its variant's program, or cannot be linked again.
 pub fn add(
     design: &mut Design,
-    archives: &[Option<PathBuf>],
+    again: &[Option<Again>],
     count: u32,
     mode: LayoutMode,
     folder: &Path,
@@ -60,8 +76,8 @@ pub fn add(
 ) -> Result<(), Error> {
     let unpacked = folder.join("inputs");
     let mut inputs = Vec::new();
-    for (variant, archive) in design.variants.iter().zip(archives) {
-        let Some(archive) = archive else {
+    for (variant, again) in design.variants.iter().zip(again) {
+        let Some(Again { archive, after }) = again else {
             inputs.push(None);
             continue;
         };
@@ -70,10 +86,11 @@ pub fn add(
         for remark in &opened.survey().remarks {
             teller.note(&format!("{}: {remark}", variant.name));
         }
-        if let Some(binary) = variant.binaries.first() {
+        // What was done to it afterwards need not give the same code twice.
+        if let Some(binary) = variant.binaries.first().filter(|_| after.is_none()) {
             belongs(variant, binary, &opened, &folder.join("programs"))?;
         }
-        inputs.push(Some(opened));
+        inputs.push(Some((opened, after.as_ref())));
     }
     let all: Vec<usize> = (0..inputs.len()).filter(|&at| inputs[at].is_some()).collect();
     let mut links = Links { design, inputs: &inputs, folder, teller };
@@ -122,7 +139,7 @@ fn belongs(
 struct Links<'a> {
     design: &'a mut Design,
     /// What each variant is linked from; none for one that stays as built.
-    inputs: &'a [Option<Inputs>],
+    inputs: &'a [Option<(Inputs, Option<&'a AfterLink>)>],
     folder: &'a Path,
     teller: &'a mut dyn Teller,
 }
@@ -131,7 +148,7 @@ impl Links<'_> {
     /// The orders that these variants share.
     fn plan(&self, members: &[usize]) -> Result<MatchPlan, Error> {
         let inputs: Vec<&Inputs> =
-            members.iter().filter_map(|&member| self.inputs.get(member)?.as_ref()).collect();
+            members.iter().filter_map(|&at| Some(&self.inputs.get(at)?.as_ref()?.0)).collect();
         Ok(MatchPlan::new(&inputs)?)
     }
 
@@ -258,11 +275,15 @@ impl Links<'_> {
     }
 
     fn link(&mut self, member: usize, layout: &Layout) -> Result<(), Error> {
-        let Some(Some(inputs)) = self.inputs.get(member) else { return Ok(()) };
+        let Some(Some((inputs, after))) = self.inputs.get(member) else { return Ok(()) };
         let made = relink::relink_in(inputs, layout, &self.folder.join("programs"))?;
+        let path = after.map_or(Ok(made.path.clone()), |after| after.apply(&made.path))?;
         if let Some(variant) = self.design.variants.get_mut(member) {
             variant.freedom = words(&made.freedom);
-            variant.binaries.push(made.path);
+            if let Some(after) = after {
+                variant.freedom.push_str(&format!("; behind the link: {}", after.line()));
+            }
+            variant.binaries.push(path);
         }
         Ok(())
     }

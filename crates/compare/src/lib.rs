@@ -18,6 +18,7 @@
 //! the hypothesis of no difference, swapping the two labels inside a round is exactly what the
 //! schedule itself could have done.
 
+mod after_link;
 mod analyse;
 pub mod bisect;
 mod busy;
@@ -43,6 +44,7 @@ mod sys;
 mod teller;
 mod watch;
 
+pub use after_link::AfterLink;
 pub use analyse::{Analysis, AnalysisOptions, Correction, LAYOUTS_ADVICE, analyse};
 pub use design::{
     Aslr, Benchmark, Design, Layouts, MOST_LAYOUTS, MOST_ROUNDS, Slot, Stopping, Variant, bind,

@@ -1,8 +1,9 @@
 //! Which variants stand for the programs that a user names, all of them running one command?
 
+use crate::layouts::Again;
 use crate::settings::Settings;
-use crate::{Benchmark, Design, Error, Variant, layouts};
-use std::collections::BTreeSet;
+use crate::{AfterLink, Benchmark, Design, Error, Variant, layouts};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The design of a comparison of programs, each a path or `NAME=PATH`, the base first.
@@ -42,51 +43,93 @@ fn shown(command: &[String]) -> String {
     if words.is_empty() { "run".to_owned() } else { words.join(" ") }
 }
 
-/// The inputs of each variant's link: as given, in the order of the variants, or the archive beside
-/// each program; none for the variants that are measured `as_built` alone, by name.
-///
-/// # Errors
-/// Where one is missing, or the base is to have none.
-pub fn archives(
-    design: &Design,
-    given: &[PathBuf],
-    as_built: &[String],
-) -> Result<Vec<Option<PathBuf>>, Error> {
-    let stays = |variant: &Variant| as_built.contains(&variant.name);
-    if let Some(base) = design.variants.first().filter(|base| stays(base)) {
-        return Err(Error::Design(format!(
-            "--as-built {}: it is the program that the others are compared with, so it needs \
-             layouts; leave out --layouts to measure all programs as they were built",
-            base.name
-        )));
+/// Which programs are made again in other layouts, and from what, as a user names it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Links {
+    /// Archives of link inputs: one for each program that is linked again, in their order, or
+    /// `NAME=ARCHIVE` for some of them; the others have theirs beside the program.
+    pub objects: Vec<String>,
+    /// Names of programs that are measured as built alone.
+    pub as_built: Vec<String>,
+    /// What is done to programs behind their link, as `NAME=COMMAND`.
+    pub after: Vec<String>,
+}
+
+impl Links {
+    /// Refuses what names no program of the command line.
+    ///
+    /// # Errors
+    /// Where a name is no program's, or no command is given for it.
+    pub fn check(&self, binaries: &[String]) -> Result<(), Error> {
+        let after = self.after.iter().map(|given| AfterLink::parse(given));
+        let names: Vec<String> = after.map(|parsed| Ok(parsed?.0)).collect::<Result<_, Error>>()?;
+        known("--after-link", binaries, &names)?;
+        known("--as-built", binaries, &self.as_built)
     }
-    let linked = design.variants.iter().filter(|variant| !stays(variant)).count();
-    if !given.is_empty() && given.len() != linked {
-        return Err(Error::Design(format!(
-            "--objects: there are {linked} programs to link again and {} archives; give one for \
-             each, in the same order",
-            given.len()
-        )));
+
+    /// How each variant is made again; none for those that stay as built.
+    ///
+    /// # Errors
+    /// Where the inputs of a link are missing, or the base is to have none.
+    pub fn of(&self, design: &Design) -> Result<Vec<Option<Again>>, Error> {
+        let stays = |variant: &Variant| self.as_built.contains(&variant.name);
+        if let Some(base) = design.variants.first().filter(|base| stays(base)) {
+            return Err(Error::Design(format!(
+                "--as-built {}: it is the program that the others are compared with, so it needs \
+                 layouts; leave out --layouts to measure all programs as they were built",
+                base.name
+            )));
+        }
+        let after: BTreeMap<String, AfterLink> =
+            self.after.iter().map(|given| AfterLink::parse(given)).collect::<Result<_, _>>()?;
+        let linked: Vec<&Variant> = design.variants.iter().filter(|v| !stays(v)).collect();
+        let archives = self.archives(&linked)?;
+        let again = |variant: &Variant| {
+            let archive = archives.get(&variant.name)?.clone();
+            Some(Again { archive, after: after.get(&variant.name).cloned() })
+        };
+        Ok(design.variants.iter().map(again).collect())
     }
-    let mut given = given.iter();
-    let archive = |variant: &Variant| {
-        if stays(variant) {
-            return Ok(None);
-        }
-        let program = variant.binaries.first().map_or(Path::new(""), PathBuf::as_path);
-        let archive = given.next().cloned().unwrap_or_else(|| layouts::archive_beside(program));
-        if archive.is_file() {
-            return Ok(Some(archive));
-        }
-        Err(Error::Design(format!(
-            "--layouts: there are no objects of {} to link again (no {1}). Compile with \
-             -ffunction-sections and link with -fuse-ld=lld -Wl,--reproduce={1}, name the archive \
-             with --objects, or measure this program as it is with --as-built {0}",
-            variant.name,
-            archive.display()
-        )))
-    };
-    design.variants.iter().map(archive).collect()
+
+    /// The inputs of each link, by the variant's name.
+    fn archives(&self, linked: &[&Variant]) -> Result<BTreeMap<String, PathBuf>, Error> {
+        let named = |given: &String| {
+            let (name, path) = given.split_once('=').filter(|_| !Path::new(given).exists())?;
+            Some((name.to_owned(), PathBuf::from(path)))
+        };
+        let by_name: Option<BTreeMap<String, PathBuf>> = self.objects.iter().map(named).collect();
+        let given = match by_name {
+            Some(given) => given,
+            None if self.objects.len() == linked.len() => {
+                let names = linked.iter().map(|variant| variant.name.clone());
+                names.zip(self.objects.iter().map(PathBuf::from)).collect()
+            }
+            None => {
+                return Err(Error::Design(format!(
+                    "--objects: there are {} programs to link again and {} archives; give one for \
+                     each, in the same order, or NAME=ARCHIVE",
+                    linked.len(),
+                    self.objects.len()
+                )));
+            }
+        };
+        let archive = |variant: &&Variant| {
+            let program = variant.binaries.first().map_or(Path::new(""), PathBuf::as_path);
+            let own = given.get(&variant.name).cloned();
+            let archive = own.unwrap_or_else(|| layouts::archive_beside(program));
+            if archive.is_file() {
+                return Ok((variant.name.clone(), archive));
+            }
+            Err(Error::Design(format!(
+                "--layouts: there are no objects of {0} to link again (no {1}). Compile with \
+                 -ffunction-sections and link with -fuse-ld=lld -Wl,--reproduce={1}, name the \
+                 archive with --objects, or measure this program as it is with --as-built {0}",
+                variant.name,
+                archive.display()
+            )))
+        };
+        linked.iter().map(archive).collect()
+    }
 }
 
 /// The programs that are there, and those of the `optional` ones, by name, that are not. The base is

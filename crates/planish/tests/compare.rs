@@ -445,6 +445,11 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
     as_built("c", "--as-built c: no variant has this name; there are a, b");
     as_built("a", "it is the program that the others are compared with");
     as_built("b", "no objects of a");
+    let after = |given: &'static str, word: &str| {
+        refused(&["a", "b", "--layouts", "8", "--after-link", given, "--", "{bin}"], word);
+    };
+    after("b=strip {in}", "expected NAME=COMMAND");
+    after("c=cp {in} {out}", "--after-link c: no variant has this name");
     refused(&["a", "hangs", "--timeout", "0.2", "--rounds", "6", "--", "{bin}"], "--timeout");
     refused(&["a", "b", "--metric", "output:t=(.*)", "--", "{bin}"], "no number");
     refused(&["a", "b", "--fail-if", "slow", "--", "{bin}"], "known are slower");

@@ -3,6 +3,7 @@
 
 use crate::call::{Call, Input, Output};
 use crate::pages::Pages;
+use crate::words::quoted;
 use std::path::{Path, PathBuf};
 
 /// What is written for a layout.
@@ -174,9 +175,16 @@ pub struct Bolt {
     pub knowledge: BoltKnowledge,
     /// The program with the layout.
     pub output: Output,
+    /// What it knows, by the names of functions, for other links of the program; nowhere where
+    /// there are none.
+    pub named: Option<Output>,
     /// How it is written.
     pub pages: Pages,
 }
+
+/// What BOLT's own documentation recommends.
+const BOLT_OPTIONS: [&str; 4] =
+    ["-reorder-blocks=ext-tsp", "-reorder-functions=cdsort", "-split-functions", "-split-all-cold"];
 
 impl Bolt {
     pub(super) fn call(&self) -> Call {
@@ -187,15 +195,33 @@ impl Bolt {
                 call.with("-data").with(profile).with("-funcs-file-no-regex").with(names)
             }
         };
-        call
-            // What BOLT's own documentation recommends.
-            .with_all([
-                "-reorder-blocks=ext-tsp",
-                "-reorder-functions=cdsort",
-                "-split-functions",
-                "-split-all-cold",
-            ])
-            .with_pages(&self.output, self.pages)
+        let call = match &self.named {
+            Some(named) => call.with("-w").with(named),
+            None => call,
+        };
+        call.with_all(BOLT_OPTIONS).with_pages(&self.output, self.pages)
+    }
+
+    /// The shell line that does the same to another link of the program, `{in}`, and makes `{out}`
+    /// of it; what it reads. Counts are of addresses, which another link has not.
+    pub fn line(&self) -> Option<(String, Vec<Input>)> {
+        let name = |path: &Path| quoted(&path.to_string_lossy());
+        let (knowledge, reads) = match (&self.knowledge, &self.named) {
+            (BoltKnowledge::Functions { profile, names }, _) => (
+                format!(
+                    "-data={} -funcs-file-no-regex={}",
+                    name(profile.as_ref()),
+                    name(names.as_ref())
+                ),
+                vec![profile.clone(), names.clone()],
+            ),
+            (BoltKnowledge::Counts(_), named) => {
+                let named = named.as_ref()?.as_ref();
+                (format!("-data={}", name(named)), vec![Input::from(named)])
+            }
+        };
+        let (tool, options) = (quoted(&self.tool), BOLT_OPTIONS.join(" "));
+        Some((format!("{tool} {{in}} -o {{out}} {knowledge} {options}"), reads))
     }
 }
 

@@ -1,7 +1,10 @@
 //! Which requests measure programs, and tell what all steps found?
 
+use super::Bolt;
 use crate::call::{Call, Input, Output};
+use crate::files::Measured;
 use crate::plan::STATE_DIRECTORY;
+use compare::layouts::archive_beside;
 use std::path::{Path, PathBuf};
 
 /// Measure programs against the first of them, on one command.
@@ -11,10 +14,8 @@ pub struct Compare {
     pub rounds: u32,
     /// Random layouts of each program; 0: none.
     pub layouts: u32,
-    /// The programs that are measured as built although the others are linked in layouts.
-    pub as_built: Vec<PathBuf>,
-    /// What the programs that must be there are linked from.
-    pub links: Vec<Input>,
+    /// How each program comes by its layouts; none for those that are measured as built alone.
+    pub again: Vec<Option<Again>>,
     /// Whether links of an earlier run are removed.
     pub fresh_layouts: bool,
     /// Seed of the schedule.
@@ -38,6 +39,39 @@ pub struct Compare {
     pub runs: Output,
     /// What they show.
     pub result: Output,
+}
+
+/// How a program comes by its layouts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// What its link reads, where that does not lie beside the program.
+    objects: Option<PathBuf>,
+    /// What makes the program of a link of it, as a line for `sh -c`.
+    after: Option<String>,
+    /// What decides its layouts.
+    reads: Vec<Input>,
+}
+
+impl Again {
+    /// By its own link alone.
+    pub fn link(program: &Measured) -> Again {
+        let archive = Input::from(&archive_beside(&program.path));
+        Again { objects: None, after: None, reads: needed(program, vec![archive]) }
+    }
+
+    /// By the link of what BOLT makes it of.
+    pub fn of(program: &Measured, bolt: &Bolt) -> Again {
+        let archive = archive_beside(bolt.binary.as_ref());
+        let (line, reads) = bolt.line().unzip();
+        let mut all = vec![Input::from(&archive)];
+        all.extend(reads.unwrap_or_default());
+        Again { objects: Some(archive), after: line, reads: needed(program, all) }
+    }
+}
+
+/// What an optional step reads need not be there.
+fn needed(program: &Measured, reads: Vec<Input>) -> Vec<Input> {
+    if program.optional { Vec::new() } else { reads }
 }
 
 impl Compare {
@@ -68,13 +102,25 @@ impl Compare {
             // Programs that differ by a profile have hardly a function at equal places.
             call = call.with_option("--layouts", self.layouts);
             call = call.with_option("--layout-mode", "independent");
-            for program in &self.as_built {
-                let name = program.file_name().unwrap_or_default();
-                call = call.with_option("--as-built", name.to_string_lossy());
+            for ((program, _), again) in self.programs.iter().zip(&self.again) {
+                let name = program.as_ref().file_name().unwrap_or_default().to_string_lossy();
+                match again {
+                    None => call = call.with_option("--as-built", name),
+                    Some(again) => {
+                        if let Some(objects) = &again.objects {
+                            let given = format!("{name}={}", objects.display());
+                            call = call.with_option("--objects", given);
+                        }
+                        if let Some(line) = &again.after {
+                            call = call.with_option("--after-link", format!("{name}={line}"));
+                        }
+                        call.reads.extend(again.reads.iter().cloned());
+                    }
+                }
             }
         }
         call = call.with("--").with_all(&self.command);
-        call.reads = self.libraries.iter().chain(&self.links).cloned().collect();
+        call.reads.extend(self.libraries.iter().cloned());
         if self.layouts > 0 && self.fresh_layouts {
             call.fresh_directories.push(Path::new(STATE_DIRECTORY).join("layouts"));
         }

@@ -4,30 +4,75 @@
 use super::Stages;
 use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output};
-use crate::files::Round;
-use crate::request::{Bolt, BoltKnowledge, Layout, LayoutKind, Request};
+use crate::files::{Measured, Round, last_round};
+use crate::request::{Again, Bolt, BoltKnowledge, Layout, LayoutKind, Request};
 use crate::{Error, Step};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The ending of a round's program under BOLT.
+fn bolted(round: Round) -> &'static str {
+    if round == Round::COUNTED { "pgo-bolt" } else { "bolt" }
+}
+
+/// The counts that BOLT gets of a round's program.
+fn counts_of(round: Round) -> PathBuf {
+    Path::new(STATE_DIRECTORY).join(format!("{}-counts.txt", bolted(round)))
+}
 
 impl Stages<'_> {
     /// The program of a round under BOLT.
     pub(crate) fn bolt(&self, round: Round) -> Vec<Step> {
-        let name = if round == Round::COUNTED { "pgo-bolt" } else { "bolt" };
-        let text_counts = Path::new(STATE_DIRECTORY).join(format!("{name}-counts.txt"));
+        let (name, text_counts) = (bolted(round), counts_of(round));
         let counts = Layout {
             files: vec![Output::from(&text_counts)],
             ..self.layout(round, name, LayoutKind::Preaggregated)
         };
-        let bolt = Bolt {
+        let counts = Step::new(format!("{name}-counts"), Request::Layout(counts));
+        let bolt = Step::new(name, Request::Bolt(self.bolt_of(round, &text_counts)));
+        [counts, bolt].into_iter().map(Step::optional).collect()
+    }
+
+    fn bolt_of(&self, round: Round, text_counts: &Path) -> Bolt {
+        let name = bolted(round);
+        let named = Path::new(STATE_DIRECTORY).join(format!("{name}.yaml"));
+        Bolt {
             tool: self.tools.bolt.clone().unwrap_or_default(),
             binary: Input::from(&self.files.program(round.recorded())),
-            knowledge: BoltKnowledge::Counts(Input::from(&text_counts)),
+            knowledge: BoltKnowledge::Counts(Input::from(text_counts)),
             output: Output::from(&self.files.program(name)),
+            named: (self.config.evaluate.layouts > 0).then(|| Output::from(&named)),
             pages: self.config.build.pages,
+        }
+    }
+
+    /// How a measured program comes by its layouts; none where planish neither links it nor makes it
+    /// of one that it links.
+    pub(crate) fn again(&self, program: &Measured) -> Option<Again> {
+        if program.is_release() {
+            return None;
+        }
+        let round = match program.ending {
+            "bolt" => last_round(self.config).next(),
+            "pgo-bolt" => Round::COUNTED,
+            "rest" => return Some(Again::of(program, &self.rest_of())),
+            _ => return Some(Again::link(program)),
         };
-        let counts = Step::new(format!("{name}-counts"), Request::Layout(counts));
-        let bolt = Step::new(name, Request::Bolt(bolt));
-        [counts, bolt].into_iter().map(Step::optional).collect()
+        Some(Again::of(program, &self.bolt_of(round, &counts_of(round))))
+    }
+
+    fn rest_of(&self) -> Bolt {
+        let file = |name: &str| Path::new(STATE_DIRECTORY).join(name);
+        Bolt {
+            tool: self.tools.bolt.clone().unwrap_or_default(),
+            binary: Input::from(&self.files.program("layout")),
+            knowledge: BoltKnowledge::Functions {
+                profile: Input::from(&file("rest.fdata")),
+                names: Input::from(&file("rest-functions.txt")),
+            },
+            output: Output::from(&self.files.program("rest")),
+            named: None,
+            pages: self.config.build.pages,
+        }
     }
 
     /// The program with the layout, in which BOLT places the functions that ran and that no block
@@ -39,26 +84,21 @@ impl Stages<'_> {
     /// # Errors
     /// Where there is no llvm-bolt.
     pub(crate) fn bolt_rest(&self, round: Round) -> Result<Vec<Step>, Error> {
-        let tool = self.tools.bolt.clone().ok_or_else(|| Error::NoTool {
-            tool: "llvm-bolt".to_owned(),
-            next: "install it (Debian: bolt-22), or leave \"bolt-rest\" out of steps in [optimize]"
-                .into(),
-        })?;
-        let file = |name: &str| Path::new(STATE_DIRECTORY).join(name);
-        let (profile, names) = (file("rest.fdata"), file("rest-functions.txt"));
-        let counts = Layout {
-            files: [&profile, &names].map(Output::from).to_vec(),
-            ..self.layout(round, "rest", LayoutKind::Rest)
+        if self.tools.bolt.is_none() {
+            return Err(Error::NoTool {
+                tool: "llvm-bolt".to_owned(),
+                next: "install it (Debian: bolt-22), or leave \"bolt-rest\" out of steps in [optimize]"
+                    .into(),
+            });
+        }
+        let bolt = self.rest_of();
+        let made = match &bolt.knowledge {
+            BoltKnowledge::Functions { profile, names } => vec![profile, names],
+            BoltKnowledge::Counts(counts) => vec![counts],
         };
-        let bolt = Bolt {
-            tool,
-            binary: Input::from(&self.files.program("layout")),
-            knowledge: BoltKnowledge::Functions {
-                profile: Input::from(&profile),
-                names: Input::from(&names),
-            },
-            output: Output::from(&self.files.program("rest")),
-            pages: self.config.build.pages,
+        let counts = Layout {
+            files: made.into_iter().map(Output::from).collect(),
+            ..self.layout(round, "rest", LayoutKind::Rest)
         };
         let counts = Step::new("rest-counts", Request::Layout(counts));
         let bolt = Step::new("bolt-rest", Request::Bolt(bolt));

@@ -1,8 +1,9 @@
 //! The arguments of `planish compare`, and what they mean to the library.
 
 use crate::cli::{Choice, Format};
+use compare::named::Links;
 use compare::{AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Settings, Stopping};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What to compare and how.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -26,13 +27,9 @@ pub struct What {
     /// Their variant that the others are compared with; the first without it.
     #[arg(skip)]
     pub base: Option<String>,
-    /// Link inputs of each binary, written by lld with --reproduce [default: BINARY.repro.tar]
-    #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
-    pub objects: Vec<PathBuf>,
-    /// Do not link this binary in layouts, since it cannot be: it is compared as it was built. Repeat
-    /// it for more
-    #[arg(long, value_name = "NAME", requires_all = ["binaries", "layouts"])]
-    pub as_built: Vec<String>,
+    /// How the binaries are linked again.
+    #[command(flatten)]
+    pub links: LinkArgs,
     /// A directory with shared libraries that each binary is to run with, as it lies from the
     /// directory of the binary: `../lib`. Repeat it for more
     #[arg(long, value_name = "DIR", requires = "binaries", conflicts_with_all = ["layouts", "code_metrics"])]
@@ -43,6 +40,36 @@ pub struct What {
     /// Program and arguments; {bin} stands for the binary
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// How binaries of the command line come by their layouts.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct LinkArgs {
+    /// Link inputs of each binary, written by lld with --reproduce; NAME=TAR for some of them
+    /// [default: BINARY.repro.tar]
+    #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
+    objects: Vec<String>,
+    /// Do not link this binary in layouts: it is compared as it was built. Repeat it for more
+    #[arg(long, value_name = "NAME", requires_all = ["binaries", "layouts"])]
+    as_built: Vec<String>,
+    /// Make each layout of this binary from its link by this shell command, with {in} and {out}:
+    /// app.bolt='llvm-bolt {in} -o {out} …'. Repeat it for more
+    #[arg(long, value_name = "NAME=COMMAND", requires_all = ["binaries", "layouts"])]
+    after_link: Vec<String>,
+}
+
+impl LinkArgs {
+    /// What may be an archive: what was given, and what stands behind a name.
+    pub fn archives(&self) -> impl Iterator<Item = &Path> {
+        let behind = self.objects.iter().filter_map(|given| Some(given.split_once('=')?.1));
+        self.objects.iter().map(String::as_str).chain(behind).map(Path::new)
+    }
+
+    /// As the library has it.
+    pub fn named(&self) -> Links {
+        let LinkArgs { objects, as_built, after_link } = self.clone();
+        Links { objects, as_built, after: after_link }
+    }
 }
 
 /// Arguments of `planish compare show`.
@@ -85,7 +112,7 @@ pub struct CalibrateArgs {
     pub how: How,
     /// Link inputs of the program, written by lld with --reproduce [default: PROGRAM.repro.tar]
     #[arg(long, value_name = "TAR")]
-    pub objects: Option<PathBuf>,
+    pub objects: Option<String>,
     /// How to print the result
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -57,11 +57,11 @@ impl What {
                 "--html - and --markdown - both want standard output; write one of them to a file"
             );
         }
-        let inputs = || self.from.iter().chain(&self.objects).chain(&self.how.raw);
+        let inputs = || self.from.iter().chain(&self.how.raw);
         for output in outputs {
             let binaries = self.binaries.iter().map(Path::new);
-            if inputs().map(PathBuf::as_path).chain(binaries).any(|input| same_file(input, output))
-            {
+            let named = binaries.chain(self.links.archives());
+            if inputs().map(PathBuf::as_path).chain(named).any(|input| same_file(input, output)) {
                 bail!(
                     "{}: is read or written as something else already; give the report another name",
                     output.display()

@@ -158,13 +158,15 @@ fn calibrate(args: &CalibrateArgs, global: &Global) -> anyhow::Result<u8> {
     let settings = args.how.settings()?;
     let same = [args.program.clone(), args.program.clone()];
     let same = named::design(&same, &args.command, &settings)?;
-    let archives = match settings.layouts() {
-        Some(_) => named::archives(&same, &twice(args.objects.as_ref()), &[])?,
+    let again = match settings.layouts() {
+        Some(_) => named::Links { objects: twice(args.objects.as_ref()), ..Default::default() }
+            .of(&same)?,
         None => Vec::new(),
     };
     let folder = Path::new(STATE_DIRECTORY).join("layouts");
-    let relinks = settings.layouts().zip(archives.iter().flatten().next());
-    let relinks = relinks.map(|(count, archive)| Relinks { count, archive, folder: &folder });
+    let relinks = settings.layouts().zip(again.iter().flatten().next());
+    let relinks =
+        relinks.map(|(count, again)| Relinks { count, archive: &again.archive, folder: &folder });
     let fingerprint = same.machine.fingerprint.clone();
     let stop = stop_flag()?;
     let mut bar = Bar::new(global);
@@ -176,7 +178,7 @@ fn calibrate(args: &CalibrateArgs, global: &Global) -> anyhow::Result<u8> {
 }
 
 /// One archive stands for both names of the one program.
-fn twice(objects: Option<&PathBuf>) -> Vec<PathBuf> {
+fn twice(objects: Option<&String>) -> Vec<String> {
     objects.into_iter().flat_map(|archive| [archive.clone(), archive.clone()]).collect()
 }
 
@@ -217,14 +219,15 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     for binary in missing.iter().filter(|_| !judge.global.quiet) {
         eprintln!("planish: {binary} is not there, so the comparison goes without it (--optional)");
     }
-    named::known("--as-built", &what.binaries, &what.as_built)?;
+    let links = what.links.named();
+    links.check(&what.binaries)?;
     let mut design = named::design(&there, &what.command, &settings)?;
     libraries::lead(&mut design, &what.library_path)?;
     if let Some(count) = settings.layouts() {
-        let archives = named::archives(&design, &what.objects, &what.as_built)?;
+        let again = links.of(&design)?;
         let folder = Path::new(STATE_DIRECTORY).join("layouts");
         let mode = settings.layout_mode.unwrap_or_default();
-        layouts::add(&mut design, &archives, count, mode, &folder, &mut Bar::new(judge.global))?;
+        layouts::add(&mut design, &again, count, mode, &folder, &mut Bar::new(judge.global))?;
     }
     if what.how.code_metrics {
         code_metrics::add(&mut design, judge.global)?;

@@ -8,6 +8,7 @@ use anyhow::Context;
 use build::around;
 use build::comparison::Comparison;
 use build::variants::VariantConfig;
+use compare::layouts::Again;
 use compare::result::{Alignment, Measurement, Sizes};
 use compare::{Design, Keep, Settings, layouts, probe};
 
@@ -89,8 +90,9 @@ impl<'a> Prepared<'a> {
         if let Some(count) = count {
             let mode = settings.layout_mode.unwrap_or_default();
             let bar = &mut Bar::new(self.global);
-            let archives: Vec<_> = builds.archives.into_iter().map(Some).collect();
-            layouts::add(&mut design, &archives, count, mode, &project.layouts(), bar)?;
+            let again = builds.archives.into_iter().map(|archive| Some(Again::link(archive)));
+            let again: Vec<_> = again.collect();
+            layouts::add(&mut design, &again, count, mode, &project.layouts(), bar)?;
         }
         if self.code_metrics && align.is_none() {
             code_metrics::add(&mut design, self.global)?;
