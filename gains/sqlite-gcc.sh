@@ -4,3 +4,5 @@ title="SQLite (demo), gcc"
 more=('build.compiler="gcc"')
 # gcc places no blocks.
 also='["pgo","bolt","pgo-bolt"]'
+# Layouts need lld.
+layouts=0

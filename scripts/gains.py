@@ -58,6 +58,7 @@ def row(name, title, directory, program, kept, command):
                     "interval": compared["interval"],
                     "verdict": compared["verdict"],
                     "rounds": compared["n"],
+                    "layouts": (compared.get("layouts") or {}).get("count", 0),
                 }
     if os.path.exists(f"{directory}/metrics.json"):
         for variant in read(f"{directory}/metrics.json")["variants"]:
@@ -127,25 +128,28 @@ def tell(kept, markdown, readme):
         "Made by `make gains` (`make gains PROGRAM=xz` for one); the numbers stand in [gains.json](gains.json). Each number",
         "is a ratio to the program as built with the same compiler and optimisation, without a profile; smaller is better.",
         "CPU time has its 95 % interval and the verdict of `planish compare`, beside the plain program and beside instrumented",
-        "PGO + BOLT (`planish compare show --base`); each program was linked once, and another link of the same code can move",
-        "CPU time by a percent. Taken branches and misses are counted under emulation with",
+        "PGO + BOLT (`planish compare show --base`). Where there are several links of each program, it is their average; where",
+        "there is one, another link of the same code can move it by a percent. Sizes and counts are of the program as built.",
+        "Taken branches and misses are counted under emulation with",
         "simulated caches ([layout metrics](../docs/reference/code-metrics.md)): they are exact and do not depend on the machine.",
         "Training and evaluation have different input. Losses are in the table like gains.",
         "",
         table(programs),
         "",
-        "| program | command | machine, date | rounds | build, and all that planish did to its result |",
-        "|---|---|---|---:|---:|",
+        "| program | command | machine, date | rounds | links | build, and all that planish did to its result |",
+        "|---|---|---|---:|---:|---:|",
     ]
     for program in programs.values():
-        rounds = max((v["cpu"]["rounds"] for v in program["variants"].values() if "cpu" in v), default=0)
+        found = [variant["cpu"] for variant in program["variants"].values() if "cpu" in variant]
+        rounds = max((cpu["rounds"] for cpu in found), default=0)
+        links = max((cpu.get("layouts", 0) for cpu in found), default=0) or 1
         machine = program["machine"]
         seconds = program["seconds"]
         # One path, many times over.
         command = re.sub(r"( [^ ]+)\1{3,}", r"\1 …", program["command"]).replace("|", "\\|")
         text.append(
             f"| {program['title']} | `{command}` | {machine['cpu']}, {machine['cpus']} CPUs, {program['compiler']}, "
-            f"{program['date']} | {rounds} | {seconds['base']:.0f} s, {seconds['result']:.0f} s |"
+            f"{program['date']} | {rounds} | {links} | {seconds['base']:.0f} s, {seconds['result']:.0f} s |"
         )
     write(markdown, "\n".join(text) + "\n")
     begin, end = "<!-- gains: made by make gains -->", "<!-- gains end -->"

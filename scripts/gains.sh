@@ -3,12 +3,11 @@
 #   scripts/gains.sh [PROGRAM...]       one or all of gains/*.sh; writes measurements/gains.json and gains.md
 #
 # Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
-# measures (other input). GAINS_ROUNDS (default 20): rounds of the comparison of CPU time. GAINS_KEPT=DIRECTORY: a trial,
-# whose gains.json and gains.md go there; measurements and README.md stay as they are.
+# measures (other input). GAINS_ROUNDS: rounds of the comparison of CPU time (default 20; 10 where each round runs 8 random
+# links of every program besides the program as built). GAINS_KEPT=DIRECTORY: a trial, whose gains.json and gains.md go there; measurements and README.md stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
-rounds=${GAINS_ROUNDS:-20}
 repository=$PWD
 if [ -z "${PLANISH:-}" ]; then scripts/build.sh; fi
 . scripts/toolchain.sh
@@ -56,10 +55,12 @@ one() {
   at=$work/$name
   mkdir -p "$at"
   # counted: what stands before the program where its branches are counted; absent where they cannot be.
-  # also: what is built and measured beside the result.
+  # also: what is built and measured beside the result. layouts: random links of each program.
+  local layouts=8 rounds
   title="" project=() train=() evaluate=() more=() counted=(env) also='["pgo","bolt","pgo-bolt","pgo-layout"]'
   # shellcheck source=/dev/null
   . "gains/$name.sh"
+  rounds=${GAINS_ROUNDS:-$((layouts > 0 ? 10 : 20))}
   corpus
   say "$name: sources"
   prepare
@@ -69,7 +70,7 @@ one() {
   for line in "${evaluate[@]}"; do arguments+=(--evaluate "$line"); done
   for line in "${more[@]}"; do arguments+=(--set "$line"); done
   local code=0
-  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set "optimize.also=$also" \
+  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set "evaluate.layouts=$layouts" --set "optimize.also=$also" \
     --set record.count_branches=false >"$at/told.txt") || code=$?
   # 1: the result is slower, which the table says.
   [ "$code" -le 1 ] || { say "$name: ended with $code"; return 1; }

@@ -163,6 +163,9 @@ pub struct Call {
     pub kept_program: Option<(Output, Pages)>,
     /// The collected program that must say where its basic blocks lie ([`crate::block_map`]).
     pub mapped_program: Option<PathBuf>,
+    /// The program that the build leaves, where it must run with no library of the same build but
+    /// those that are collected.
+    pub linked_program: Option<PathBuf>,
     /// Scripts written before it runs, that stand in the place of compilers.
     pub wrappers: Vec<Wrapper>,
     /// The file that the command is told to put the output of a recorded program into.
@@ -185,6 +188,7 @@ impl Call {
             collect: Vec::new(),
             kept_program: None,
             mapped_program: None,
+            linked_program: None,
             wrappers: Vec::new(),
             program_log: None,
             negative_is_fine: false,

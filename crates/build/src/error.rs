@@ -61,6 +61,23 @@ pub enum Error {
         /// What to check.
         next: String,
     },
+    /// A program runs with libraries of its project that nobody named.
+    #[error(
+        "step {step} ended well, but {program} runs with shared libraries that every build makes anew, \
+         below $PLANISH_OUT, so that all variants would run with those of the last build. Name them, \
+         and each variant keeps its own, optimised like the program: libraries = {found:?} in [build] \
+         of planish.toml (--library {}); or link them statically (CMake: -DBUILD_SHARED_LIBS=OFF, \
+         autotools: --disable-shared)",
+        .found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" --library ")
+    )]
+    OwnLibraries {
+        /// The step's name.
+        step: String,
+        /// The program.
+        program: PathBuf,
+        /// The libraries, below the directory of the builds.
+        found: Vec<PathBuf>,
+    },
     /// A program that is to be laid out does not say which blocks it has.
     #[error(
         "step {step} ended well, but {program} has no map of its basic blocks \

@@ -31,6 +31,7 @@ pub mod lock;
 pub mod measured;
 pub mod optimization;
 mod outputs;
+mod own_libraries;
 pub mod pages;
 pub mod plan;
 pub mod program_log;

@@ -8,6 +8,7 @@
 use crate::block_map;
 use crate::call::Call;
 use crate::error::Error;
+use crate::own_libraries;
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
 use beside::Unfinished;
@@ -77,6 +78,13 @@ impl<'c> Outputs<'c> {
                 let (step, path) = (step.to_owned(), path.to_owned());
                 return Err(Error::NoOutput { step, path, next });
             }
+        }
+        if let (Some(program), Some(out)) =
+            (&call.linked_program, call.environment.get("PLANISH_OUT"))
+        {
+            let made = call.collect.iter().map(|(made, _)| self.directory.join(made));
+            let known: Vec<PathBuf> = made.collect();
+            own_libraries::check(step, Path::new(out), &self.directory.join(program), &known)?;
         }
         if let Some(program) = &call.mapped_program {
             block_map::check(step, &self.directory.join(program))?;

@@ -169,6 +169,8 @@ pub fn build_request(
         program: Output::from(target.kept),
         pages: build.pages,
         address_map: extras.address_map,
+        // What is built for the user to take away runs where they say.
+        is_variant: target.kept.starts_with(STATE_DIRECTORY),
         more: beside(build, &folder, target.kept),
     };
     configured(&mut request, directory, target.knowledge == Knowledge::None);
@@ -235,6 +237,8 @@ pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path
         program: Output::from(&kept),
         pages: Pages::Off,
         address_map: false,
+        // The last to be built.
+        is_variant: false,
         fresh_directories: vec![folder],
     }
 }

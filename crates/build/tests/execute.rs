@@ -38,6 +38,7 @@ fn build_command(command: &[&str], made: &str, program: &str) -> BuildCommand {
         program: Output::from(program),
         pages: build::pages::Pages::Auto,
         address_map: false,
+        is_variant: false,
         more: Vec::new(),
     }
 }

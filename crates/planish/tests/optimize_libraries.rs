@@ -290,6 +290,13 @@ fn a_library_goes_by_the_name_that_programs_load_it_by() {
     let said = Project::new(&config, RUNPATH).refused();
     assert!(said.contains("programs look for it by its SONAME libwalk.so.1;"), "{said}");
 
+    // One that nobody named would be that of the last build, in all variants.
+    let config = CONFIG.replace("libraries = [\"lib/libwalk.so.1\", \"lib/libidle.so\"]", "");
+    let said = Project::new(&config, RUNPATH).refused();
+    assert!(said.contains("step build ended well"), "{said}");
+    let named = "libraries = [\"lib/libidle.so\", \"lib/libwalk.so.1\"] in [build]";
+    assert!(said.contains(named) && said.contains("--library lib/libidle.so --library "), "{said}");
+
     let config = CONFIG.replace("lib/libidle.so", "lib/libnone.so");
     let said = Project::new(&config, RUNPATH).refused();
     assert!(said.contains("libnone.so") && said.contains("[build] binary and libraries"), "{said}");

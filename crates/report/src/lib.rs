@@ -39,8 +39,8 @@ pub use evidence::Evidence;
 pub use form::Form;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
-    Branches, Build, ImageFound, LaidOut, Matched, Objects, Optimization, Profile, Program,
-    Recording, ReportMachine, Stage, Variant,
+    Advised, Branches, Build, ImageFound, LaidOut, Matched, Objects, Optimization, Profile,
+    Program, Recording, ReportMachine, Stage, Variant,
 };
 pub use style::{Colour, Style};
 pub use told::Told;

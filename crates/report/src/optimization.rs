@@ -7,6 +7,7 @@ mod page;
 mod tests;
 mod variants;
 
+pub use conclusion::Advised;
 pub use images::ImageFound;
 pub use variants::{LaidOut, Objects, Variant};
 

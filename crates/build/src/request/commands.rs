@@ -30,6 +30,9 @@ pub struct BuildCommand {
     pub pages: Pages,
     /// Whether the program must say where its basic blocks lie.
     pub address_map: bool,
+    /// Whether the program is measured beside others of the same build directory, and so must keep
+    /// all libraries of its own.
+    pub is_variant: bool,
     /// What else is kept: (made, output).
     pub more: Vec<(PathBuf, Output)>,
 }
@@ -47,6 +50,7 @@ impl BuildCommand {
         let kept = (self.made.clone(), self.program.clone());
         call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
         call.mapped_program = self.address_map.then(|| self.made.clone());
+        call.linked_program = self.is_variant.then(|| self.made.clone());
         call.with_pages(&self.program, self.pages)
     }
 }

@@ -97,6 +97,58 @@ impl Optimization {
                 lines.push(beside(step, &format!("{} (the profile alone)", step.base)) + added);
             }
         }
+        lines.extend(self.advice());
         lines
     }
+
+    /// What to do where the result is not the best that was measured.
+    fn advice(&self) -> Option<String> {
+        let result = self.result();
+        match self.advised() {
+            Advised::Result => None,
+            Advised::Before(program) => {
+                Some(format!("take {program}: {result} is slower than it, on what was measured"))
+            }
+            Advised::Release => Some(format!(
+                "keep the project's own release build: {result} is slower than it, on what was measured"
+            )),
+            Advised::Baseline => Some(format!(
+                "keep the program as it was: {result} is slower, on what was measured"
+            )),
+        }
+    }
+
+    /// Which program the measurements speak for.
+    pub fn advised(&self) -> Advised<'_> {
+        let result = self.result();
+        let of_result = || self.measurements.iter().flat_map(|m| &m.comparisons);
+        let lost = |rows: &[&Compared]| {
+            rows.iter().any(|row| row.is_slower())
+                && rows.iter().all(|row| row.verdict != Verdict::Faster)
+        };
+        let step: Vec<&Compared> =
+            self.last_step.iter().filter(|row| row.variant == result).collect();
+        let of = |name: &str| of_result().filter(|row| row.variant == name).collect::<Vec<_>>();
+        let before = step.first().map(|row| row.base.as_str()).filter(|_| lost(&step));
+        match before {
+            Some(before) if !lost(&of(before)) => Advised::Before(before),
+            _ if lost(&self.beside_release.iter().collect::<Vec<_>>()) => Advised::Release,
+            _ if lost(&of(result)) => Advised::Baseline,
+            _ => Advised::Result,
+        }
+    }
+}
+
+/// Which program to take, by what was measured. Only what was shown to be slower on one command, and
+/// faster on none, speaks against the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advised<'r> {
+    /// What all the steps led to.
+    Result,
+    /// The program of this name, which the last step has made slower.
+    Before(&'r str),
+    /// The project's own release build.
+    Release,
+    /// The program without profile.
+    Baseline,
 }

@@ -266,6 +266,18 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
     let averaged = ::compare::result::Averaged { count: 8, ..Default::default() };
     report.last_step = vec![Compared { layouts: Some(averaged), ..step(Verdict::Faster) }];
     assert!(report.markdown().contains("0.968 to 1.002), averaged over 8 layouts"));
+    // What the layout made slower is not what to take.
+    assert!(!report.markdown().contains("take app.opt"));
+    report.last_step = vec![step(Verdict::Slower)];
+    assert_eq!(report.advised(), Advised::Before("app.opt"));
+    let text = report.terminal(Style::default());
+    assert!(text.contains("take app.opt: app.layout is slower than it"), "{text}");
+    report.last_step.push(step(Verdict::Faster));
+    assert_eq!(report.advised(), Advised::Result, "it is faster on another command");
+    report.beside_release = vec![Compared { verdict: Verdict::Slower, ..compared() }];
+    assert_eq!(report.advised(), Advised::Release);
+    assert!(report.markdown().contains("keep the project's own release build: app.layout is"));
+    report.beside_release.clear();
     report.last_step = vec![step(Verdict::Faster)];
     let text = report.markdown();
     assert!(
