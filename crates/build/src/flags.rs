@@ -8,6 +8,7 @@ pub use rust::remarks_of;
 use crate::config::{Build, Compiler};
 use crate::optimization::Optimize;
 use crate::reuse::probes;
+use crate::rust::CARGO_LTO;
 use crate::toolchain::Toolchain;
 use rust::rust_flags;
 use std::collections::BTreeMap;
@@ -42,6 +43,8 @@ pub struct Extras<'a> {
     pub relocations: bool,
     /// The program is recorded for a layout, or laid out.
     pub for_layout: bool,
+    /// The project asks rustc for full link-time optimisation.
+    pub fat_lto: bool,
     /// Its link is repeated with the functions in other places.
     pub keeps_link: bool,
     /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
@@ -106,9 +109,13 @@ pub fn variables(
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
     let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
+    // Only code of C that the linker is to optimise needs an optimisation by the linker.
+    let extras = Extras { fat_lto: extras.fat_lto && !build.thinlto, ..extras };
     let rust = rust_flags(tools, phase, extras, through_linker);
-    // The linker's is in place of cargo's own, which would leave it nothing to compile.
-    let cargo = through_linker.map(|_| ("CARGO_PROFILE_RELEASE_LTO", "off".to_owned()));
+    // With full link-time optimisation rustc hands the linker one module, optimised; with the thin
+    // one of cargo it would leave it nothing to compile.
+    let lto = if extras.fat_lto { "fat" } else { "off" };
+    let cargo = through_linker.map(|_| (CARGO_LTO, lto.to_owned()));
     [
         ("PLANISH_CC", tools.cc.clone()),
         ("PLANISH_CXX", tools.cxx.clone()),

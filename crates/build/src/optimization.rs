@@ -125,7 +125,8 @@ impl Optimize {
         }
         let by_linker = self.linker_compiles_rust(build);
         let set = [
-            ("optimize", build.optimize != default_optimize()),
+            // rustc's own level is the same.
+            ("optimize", ![default_optimize().as_str(), "-O3"].contains(&build.optimize.as_str())),
             ("flags", !build.flags.trim().is_empty()),
             ("profiled_flags", !build.profiled_flags.trim().is_empty()),
             ("function_sections", self.function_sections),

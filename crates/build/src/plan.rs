@@ -273,7 +273,7 @@ mod tests {
         );
         let flags = TWO.replace(
             "[workload]",
-            "flags = '-g3'\nprofiled_flags = '-DX'\noptimize = '-O3'\n[workload]",
+            "flags = '-g3'\nprofiled_flags = '-DX'\noptimize = '-O1'\n[workload]",
         );
         let said =
             notes(&(flags + "[optimize]\nalign_loops = 32\nfunction_sections = true\n"), true);

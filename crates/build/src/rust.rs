@@ -68,6 +68,27 @@ impl Rust {
     }
 }
 
+/// The variable that sets what a Cargo.toml says of link-time optimisation.
+pub(crate) const CARGO_LTO: &str = "CARGO_PROFILE_RELEASE_LTO";
+
+/// Whether the project's release profile asks for full link-time optimisation, by the variable or by
+/// the Cargo.toml of the workspace that `directory` lies in.
+pub(crate) fn asks_for_fat_lto(directory: &Path) -> bool {
+    match std::env::var(CARGO_LTO) {
+        Ok(value) => ["fat", "true"].contains(&value.as_str()),
+        Err(_) => names_fat_lto(directory),
+    }
+}
+
+fn names_fat_lto(directory: &Path) -> bool {
+    let manifests: Vec<toml::Table> =
+        directory.ancestors().filter_map(|at| text(&at.join("Cargo.toml"))?.parse().ok()).collect();
+    // Profiles of members do not count.
+    let root = manifests.iter().find(|manifest| manifest.contains_key("workspace"));
+    let lto = root.or(manifests.first()).and_then(|m| m.get("profile")?.get("release")?.get("lto"));
+    lto.is_some_and(|lto| lto.as_bool() == Some(true) || lto.as_str() == Some("fat"))
+}
+
 /// Whether a script sets RUSTC_BOOTSTRAP or calls the nightly compiler; a comment that names the
 /// variable does not.
 fn assigns_or_names(text: &str) -> bool {
@@ -112,6 +133,25 @@ mod tests {
         );
         let config = Config::parse(&toml, Path::new("planish.toml")).unwrap();
         Rust::of(&config.build, folder.path())
+    }
+
+    #[test]
+    fn full_link_time_optimisation_is_asked_for_by_the_manifest_of_the_workspace() {
+        let folder = tempfile::tempdir().unwrap();
+        let member = folder.path().join("member");
+        std::fs::create_dir(&member).unwrap();
+        let write = |at: &Path, text: &str| std::fs::write(at.join("Cargo.toml"), text).unwrap();
+        for (lto, fat) in
+            [("true", true), ("'fat'", true), ("'thin'", false), ("false", false), ("'off'", false)]
+        {
+            write(&member, &format!("[package]\nname = 'a'\n[profile.release]\nlto = {lto}\n"));
+            assert_eq!(names_fat_lto(&member), fat, "{lto}");
+        }
+        write(folder.path(), "[workspace]\n[profile.release]\nlto = true\n");
+        assert!(names_fat_lto(&member));
+        write(folder.path(), "[workspace]\n");
+        write(&member, "[package]\nname = 'a'\n[profile.release]\nlto = true\n");
+        assert!(!names_fat_lto(&member), "profiles of members do not count");
     }
 
     #[test]

@@ -151,6 +151,7 @@ pub fn build_request(
         address_map: target.reuses || target.address_map,
         relocations: target.relocations,
         for_layout: target.reuses,
+        fat_lto: crate::rust::asks_for_fat_lto(directory),
         keeps_link: target.keeps_link,
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };

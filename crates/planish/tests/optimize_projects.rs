@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -324,6 +325,26 @@ fn a_cargo_project_is_optimised_by_one_command() {
     let names = project.planish(&["optimize", "--cargo", "--program", "no", "--train", "{bin}"]);
     assert_eq!(names.status.code(), Some(2));
     assert!(text(&names.stderr).contains("there: app"), "{}", text(&names.stderr));
+}
+
+/// rustc hands the linker one module, with the standard library in it.
+#[test]
+fn full_link_time_optimisation_of_cargo_is_kept_and_reaches_the_standard_library() {
+    if !can_optimize() || !has("cargo") {
+        return;
+    }
+    let manifest = "[package]\nname = 'app'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n\
+                    [profile.release]\nlto = true\n";
+    let project = Project::new(&[("Cargo.toml", manifest), ("src/main.rs", RUST)]);
+    let (_, report) = project.optimize(&["--cargo", "--set", "evaluate.layouts=4"]);
+    let verified = &report["layout"]["verified"];
+    assert_eq!(verified["applied"], true, "{verified:#}");
+    assert_eq!(report["matched"]["samples"], report["matched"]["samples_matched"], "{report:#}");
+    let mapped = std::fs::read(project.at(".planish/app.base")).unwrap();
+    let image = object::File::parse(&*mapped).unwrap();
+    let map = image.section_by_name(".llvm_bb_addr_map").unwrap();
+    // Only the program's own functions would be some hundred bytes.
+    assert!(map.size() > 10_000, "{}", map.size());
 }
 
 #[test]

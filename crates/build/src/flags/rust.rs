@@ -46,8 +46,12 @@ pub(super) fn rust_flags(
         Some(link) => {
             flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", linker_of(&tools.cc)));
             let words = link.split_whitespace().filter(|word| !word.starts_with("-fprofile-"));
-            // The last level counts: rustc's own.
-            words.chain(["-O3"]).for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
+            // The last level counts: rustc's own. What rustc has optimised as a whole gets code
+            // alone: a second pass over it makes LLVM 22 refuse the module (two flags "CG Profile").
+            let last: &[&str] =
+                if extras.fat_lto { &["-Wl,--lto-O0", "-Wl,--lto-CGO3"] } else { &["-O3"] };
+            let words = words.chain(last.iter().copied());
+            words.for_each(|word| flags.push_str(&format!(" -Clink-arg={word}")));
         }
         None => {
             if extras.relocations {

@@ -58,7 +58,8 @@ pub(super) fn found(directory: &Path) -> Found {
         release: format!(
             "cargo build --release --bin @PROGRAM@ --target {triple} --target-dir \"$PLANISH_OUT\""
         ),
-        optimize: None,
+        // The crate cc compiles C at the level of the profile, but flags of the environment come last.
+        optimize: Some("-O3"),
         takes_paths: false,
         notes,
     }
