@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 /// leaves it behind, and the next one removes it.
 const ASIDE: &str = "aside";
 
+/// Programs that are named in place of one that is not there.
+const MOST_NAMES: usize = 8;
+
 /// What is said of a step that calls no build command and does not make what it promised.
 const PROGRAM_FAULT: &str = "this is a fault of the step's program";
 
@@ -135,8 +138,29 @@ impl<'c> Outputs<'c> {
             }
             Some(out) => format!(
                 "check [build] binary and libraries in planish.toml, and that the command writes below \
-                 $PLANISH_OUT ({out})"
+                 $PLANISH_OUT ({out}){}",
+                self.beside(made)
             ),
+        }
+    }
+
+    /// Which other programs lie where one was looked for.
+    fn beside(&self, made: &Path) -> String {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = made.parent().unwrap_or(Path::new(""));
+        let entries = std::fs::read_dir(self.directory.join(folder));
+        let runs = |entry: &std::fs::DirEntry| {
+            entry.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        };
+        let found = entries.into_iter().flatten().flatten().filter(runs);
+        let mut names: Vec<String> =
+            found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names.truncate(MOST_NAMES);
+        let shown: Vec<String> = names.iter().map(|name| crate::bounded_log::shown(name)).collect();
+        match shown.is_empty() {
+            true => String::new(),
+            false => format!("; programs that lie in the same directory: {}", shown.join(", ")),
         }
     }
 

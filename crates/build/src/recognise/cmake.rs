@@ -8,16 +8,19 @@ use std::path::Path;
 
 /// What the CMakeLists.txt of the project and below it say.
 pub(super) fn found(directory: &Path) -> Found {
-    let mut known = BTreeMap::new();
+    let (mut known, mut outputs) = (BTreeMap::new(), BTreeMap::new());
     let mut programs = Vec::new();
     for (_, text) in files::all(directory, "CMakeLists.txt") {
-        programs.extend(executables(&text, &mut known));
+        programs.extend(executables(&text, &mut known, &mut outputs));
     }
     let project = known.get("PROJECT_NAME").cloned().unwrap_or_default();
     // The program that is named like the project is likelier meant than its tests and examples.
     let likely = |name: &str| {
         let minor = ["test", "bench", "example", "demo", "fuzz", "sample"];
-        (name != project, minor.iter().any(|word| name.to_lowercase().contains(word)))
+        (
+            outputs.get(name).is_none_or(|file| *file != project) && name != project,
+            minor.iter().any(|word| name.to_lowercase().contains(word)),
+        )
     };
     programs.sort_by_key(|name| likely(name));
     let mut seen: Vec<String> = Vec::new();
@@ -27,7 +30,10 @@ pub(super) fn found(directory: &Path) -> Found {
             true
         }
     });
-    let made = |name: String| Made { binary: format!("planish-bin/{name}"), name };
+    let made = |name: String| {
+        let file = outputs.get(&name).unwrap_or(&name);
+        Made { binary: format!("planish-bin/{file}"), name }
+    };
     Found {
         programs: programs.into_iter().map(made).collect(),
         // As in the project's own release builds, but for the level, which would come last and count
@@ -51,8 +57,13 @@ pub(super) fn found(directory: &Path) -> Found {
     }
 }
 
-/// The names of executables in one file; `known` holds the variables of the files before.
-fn executables(text: &str, known: &mut BTreeMap<String, String>) -> Vec<String> {
+/// The names of executables in one file; `known` holds the variables of the files before, `outputs`
+/// the file names of targets that are not called like their files.
+fn executables(
+    text: &str,
+    known: &mut BTreeMap<String, String>,
+    outputs: &mut BTreeMap<String, String>,
+) -> Vec<String> {
     let mut names = Vec::new();
     for (command, words) in commands(text) {
         let Some(first) = words.first() else { continue };
@@ -70,6 +81,15 @@ fn executables(text: &str, known: &mut BTreeMap<String, String>) -> Vec<String> 
             ("add_executable", Some(name)) => {
                 let made = words.iter().all(|word| word != "IMPORTED" && word != "ALIAS");
                 names.extend(made.then_some(name));
+            }
+            // set_target_properties(A B PROPERTIES OUTPUT_NAME c), set_property(TARGET A PROPERTY …).
+            ("set_target_properties" | "set_property", _) => {
+                let of = |word: &String| resolve(word, known);
+                let value = words.iter().position(|word| word == "OUTPUT_NAME");
+                let Some(file) = value.and_then(|at| of(words.get(at + 1)?)) else { continue };
+                let targets = words.iter().take_while(|word| !word.starts_with("PROPERT"));
+                let targets = targets.filter(|word| *word != "TARGET").filter_map(of);
+                outputs.extend(targets.map(|target| (target, file.clone())));
             }
             _ => {}
         }

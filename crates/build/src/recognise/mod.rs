@@ -209,7 +209,8 @@ fn choose(
         return found.programs.first().cloned().ok_or_else(|| missing(None));
     };
     let same = |made: &&Made| made.name == wanted || made.binary == wanted;
-    match found.programs.iter().find(same) {
+    let file = |made: &&Made| made.binary.rsplit('/').next() == Some(wanted);
+    match found.programs.iter().find(same).or(found.programs.iter().find(file)) {
         Some(made) => Ok(made.clone()),
         None if found.takes_paths => {
             let name = wanted.rsplit('/').next().unwrap_or(wanted).to_owned();

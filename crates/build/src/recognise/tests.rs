@@ -83,6 +83,25 @@ fn executables_of_cmake_are_found_with_their_variables() {
 }
 
 #[test]
+fn an_executable_of_cmake_may_have_a_file_of_another_name() {
+    let files = [
+        ("CMakeLists.txt", "project(cm)\nadd_executable(aaa a.c)\nadd_subdirectory(src)\n"),
+        (
+            "src/CMakeLists.txt",
+            "set(PROGRAM \"cm_exe\")\nadd_library(cm SHARED b.c)\nadd_executable(${PROGRAM} c.c)\n\
+             set_target_properties(${PROGRAM} PROPERTIES COMPILE_FLAGS x OUTPUT_NAME \"cm\")\n\
+             set_property(TARGET aaa PROPERTY OUTPUT_NAME a-tool)\n",
+        ),
+    ];
+    let found = of(&files).unwrap();
+    assert_eq!((found.program.as_str(), found.binary.as_str()), ("cm_exe", "planish-bin/cm"));
+    assert!(found.command.contains("--target cm_exe"), "{}", found.command);
+    for (named, target) in [("cm", "cm_exe"), ("a-tool", "aaa"), ("planish-bin/cm", "cm_exe")] {
+        assert_eq!(asked(&files, None, named).unwrap().program, target, "{named}");
+    }
+}
+
+#[test]
 fn executables_of_meson_lie_in_the_folder_that_names_them() {
     let found = of(&[
         ("meson.build", "project('x', 'c')\nsubdir('src')\nmy_executable('no')\n"),
