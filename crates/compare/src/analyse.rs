@@ -13,7 +13,7 @@ use crate::runs::Recorded;
 use crate::{Error, Metric};
 use cell::{Block, Row};
 
-pub use words::LAYOUTS_ADVICE;
+pub use words::{ABOUT_TWO_FILES, LAYOUTS_ADVICE};
 
 /// How to analyse.
 #[derive(Clone, Debug, PartialEq)]

@@ -45,7 +45,9 @@ mod teller;
 mod watch;
 
 pub use after_link::AfterLink;
-pub use analyse::{Analysis, AnalysisOptions, Correction, LAYOUTS_ADVICE, analyse};
+pub use analyse::{
+    ABOUT_TWO_FILES, Analysis, AnalysisOptions, Correction, LAYOUTS_ADVICE, analyse,
+};
 pub use design::{
     Aslr, Benchmark, Design, Layouts, MOST_LAYOUTS, MOST_ROUNDS, Slot, Stopping, Variant, bind,
     names_in_braces,

@@ -106,7 +106,10 @@ impl Evidence {
             }
             (samples, false) => format!("{samples} samples without branch stacks"),
         };
-        let overlap = self.split_half_overlap.map_or_else(String::new, |overlap| {
+        // So few have no halves to speak of.
+        let told = self.samples == 0 || self.samples >= LEAST_SAMPLES;
+        let overlap = self.split_half_overlap.filter(|_| told);
+        let overlap = overlap.map_or_else(String::new, |overlap| {
             format!("; the halves of the samples overlap by {:.1} %", 100.0 * overlap)
         });
         let enough = match self.enough {
@@ -120,7 +123,7 @@ impl Evidence {
         } else {
             format!("{most} functions hold")
         };
-        let loss = self.expected_loss.map_or_else(String::new, |loss| {
+        let loss = self.expected_loss.filter(|_| told).map_or_else(String::new, |loss| {
             format!(
                 ", and a layout made from them loses under {} of the taken branches",
                 below(loss)

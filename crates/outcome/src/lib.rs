@@ -61,6 +61,9 @@ impl Finished<'_> {
         let has_pairs = config.optimize.lays_out() || config.build.release.is_some();
         for (n, command) in self.project.config.evaluate.command.all().iter().enumerate() {
             let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
+            // Told once, of all programs.
+            let own = |note: &String| !note.starts_with(compare::ABOUT_TWO_FILES);
+            measurement.comparisons.iter_mut().for_each(|row| row.warnings.retain(own));
             // While it was written the file had another name.
             measurement.raw = vec![files.runs(n).display().to_string()];
             stopped.extend(measurement.stopped.iter().map(|stopped| {

@@ -5,6 +5,10 @@ use crate::Metric;
 use crate::result::{Compared, Confirmation, Verdict};
 use statistics::{Answer, least_layouts, power};
 
+/// What a claim about programs that were linked once is about.
+pub const ABOUT_TWO_FILES: &str = "without layouts this is about the two files: where the linker \
+                                   happened to put the code may explain it";
+
 /// What warnings of rows without layouts advise, at their end. It is for programs: of other things
 /// there are no layouts.
 pub const LAYOUTS_ADVICE: &str =
@@ -215,12 +219,7 @@ impl Told<'_> {
         // Where code lies moves times, not what a program does.
         let about_place =
             matches!(c.verdict, Verdict::Faster | Verdict::Slower) && self.metric.is_speed();
-        about_place.then(|| {
-            "without layouts this is about the two files: where the linker happened to put the \
-             code may explain it"
-                .to_owned()
-                + LAYOUTS_ADVICE
-        })
+        about_place.then(|| ABOUT_TWO_FILES.to_owned() + LAYOUTS_ADVICE)
     }
 }
 

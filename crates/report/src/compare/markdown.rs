@@ -136,7 +136,7 @@ fn remarks(out: &mut String, m: &Measurement, c: &Compared) {
             text_of(&words::effect(&c.as_built))
         );
     }
-    for warning in &c.warnings {
+    for warning in words::own_notes(m, c) {
         let _ = writeln!(out, "  - note: {}", text_of(warning));
     }
 }
@@ -260,7 +260,7 @@ fn notes(out: &mut String, m: &Measurement) {
     if m.interrupted {
         let _ = writeln!(out, "- interrupted: only the rounds finished before were used");
     }
-    for warning in &m.warnings {
+    for warning in words::shared_notes(m).iter().chain(&m.warnings) {
         let _ = writeln!(out, "- note: {}", text_of(warning));
     }
     for line in words::trust(m) {

@@ -346,6 +346,33 @@ pub(crate) fn rows_in_all(m: &Measurement) -> usize {
     m.among.max(m.comparisons.len())
 }
 
+/// A row's notes, without those that several rows share.
+pub(crate) fn own_notes<'m>(
+    m: &'m Measurement,
+    c: &'m Compared,
+) -> impl Iterator<Item = &'m String> {
+    c.warnings.iter().filter(|note| rows_with(m, note) < 2)
+}
+
+/// The notes that several rows share, each once, and how many rows these are.
+pub(crate) fn shared_notes(m: &Measurement) -> Vec<String> {
+    let mut seen: Vec<&String> = Vec::new();
+    for note in m.comparisons.iter().flat_map(|c| &c.warnings) {
+        if rows_with(m, note) > 1 && !seen.contains(&note) {
+            seen.push(note);
+        }
+    }
+    let told = |note: &String| match rows_with(m, note) {
+        rows if rows == m.comparisons.len() => format!("every row: {note}"),
+        rows => format!("{rows} rows: {note}"),
+    };
+    seen.into_iter().map(told).collect()
+}
+
+fn rows_with(m: &Measurement, note: &str) -> usize {
+    m.comparisons.iter().filter(|c| c.warnings.iter().any(|own| own == note)).count()
+}
+
 /// What the numbers hold for, and what they do not.
 pub(crate) fn trust(m: &Measurement) -> Vec<String> {
     let mut lines = Vec::new();
@@ -401,6 +428,19 @@ pub(crate) fn trust(m: &Measurement) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_that_several_rows_share_is_told_once() {
+        let row = |notes: &[&str]| Compared {
+            warnings: notes.iter().map(|&note| note.to_owned()).collect(),
+            ..Compared::default()
+        };
+        let rows = vec![row(&["all", "two"]), row(&["all", "two"]), row(&["own", "all"])];
+        let m = Measurement { comparisons: rows, ..Measurement::default() };
+        assert_eq!(shared_notes(&m), ["every row: all", "2 rows: two"]);
+        let own = |at: usize| own_notes(&m, &m.comparisons[at]).cloned().collect::<Vec<_>>();
+        assert_eq!((own(0), own(2)), (vec![], vec!["own".to_owned()]));
+    }
 
     #[test]
     fn quantities_keep_four_digits() {

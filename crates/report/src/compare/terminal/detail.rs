@@ -81,7 +81,7 @@ fn sentences(m: &Measurement, c: &Compared, screen: Screen) -> Vec<String> {
         lines.extend(screen.wrap(&words::layouts(averaged, find::variant(m, &c.variant)), 4));
         lines.extend(screen.wrap(&format!("as built {}", words::effect(&c.as_built)), 4));
     }
-    for warning in &c.warnings {
+    for warning in words::own_notes(m, c) {
         lines.extend(note(screen, warning, Colour::Care));
     }
     lines

@@ -111,7 +111,7 @@ fn whole(m: &Measurement, screen: Screen) -> Vec<String> {
             Colour::Care,
         ));
     }
-    for warning in &m.warnings {
+    for warning in words::shared_notes(m).iter().chain(&m.warnings) {
         lines.extend(note(screen, warning, Colour::Care));
     }
     for machine in &m.machines {
