@@ -172,7 +172,8 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
             }
         }
         (Phase::Instrumented(_), Compiler::Clang) => flags.both("-fprofile-generate"),
-        (Phase::Counted(path), Compiler::Clang) => flags.both(&format!("-fprofile-use={path}")),
+        // The link would read it for counters of a second, context-sensitive round, which it has not.
+        (Phase::Counted(path), Compiler::Clang) => flags.compile(&format!("-fprofile-use={path}")),
         // Each object counts into a file named after its path; with threads plain counters lose
         // counts.
         (Phase::Instrumented(folder), Compiler::Gcc) => {

@@ -251,6 +251,22 @@ fn a_narrow_or_ascii_terminal_is_respected() {
 }
 
 #[test]
+fn a_note_that_several_rows_share_is_told_once() {
+    let (mut m, e) = (sample::measurement(), sample::evidence(8));
+    let rows = m.comparisons.len();
+    assert!(rows > 2, "{rows}");
+    m.comparisons.iter_mut().for_each(|row| row.warnings = vec!["of all".to_owned()]);
+    m.comparisons[1..].iter_mut().for_each(|row| row.warnings.push("of some".to_owned()));
+    m.comparisons[0].warnings.push("of one".to_owned());
+    for told in [terminal(&m, &e, Screen::default()), markdown(&m)] {
+        for line in ["every row: of all", &format!("{} rows: of some", rows - 1), "of one"] {
+            assert_eq!(told.matches(line).count(), 1, "{line}\n{told}");
+        }
+        assert_eq!(told.matches("of all").count(), 1, "{told}");
+    }
+}
+
+#[test]
 fn markdown_opens_with_the_verdict_and_has_whole_tables() {
     let told = markdown(&sample::measurement());
     assert!(told.starts_with("**profile&#58; 5 of 8 faster"), "{told}");

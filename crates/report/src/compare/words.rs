@@ -430,19 +430,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_that_several_rows_share_is_told_once() {
-        let row = |notes: &[&str]| Compared {
-            warnings: notes.iter().map(|&note| note.to_owned()).collect(),
-            ..Compared::default()
-        };
-        let rows = vec![row(&["all", "two"]), row(&["all", "two"]), row(&["own", "all"])];
-        let m = Measurement { comparisons: rows, ..Measurement::default() };
-        assert_eq!(shared_notes(&m), ["every row: all", "2 rows: two"]);
-        let own = |at: usize| own_notes(&m, &m.comparisons[at]).cloned().collect::<Vec<_>>();
-        assert_eq!((own(0), own(2)), (vec![], vec!["own".to_owned()]));
-    }
-
-    #[test]
     fn quantities_keep_four_digits() {
         let shown = [498.23e6, 2.2345e6, 12.3456e9, 999.0].map(|ns| quantity(ns, "ns"));
         assert_eq!(shown, ["498.2 ms", "2.235 ms", "12.35 s", "999 ns"]);
