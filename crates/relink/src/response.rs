@@ -49,11 +49,21 @@ pub(crate) fn inside(path: &str) -> Option<&str> {
 
 /// Is this a regular file, named from the root, that begins as lists of blocks do?
 fn is_cc_profile(path: &Path) -> bool {
-    let mut start = [0; 2];
-    path.is_absolute()
-        && path.is_file()
-        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
-        && matches!(start, [b'v', b'0' | b'1'] | [b'!' | b'#', _])
+    matches!(start(path), Some([b'v', b'0' | b'1'] | [b'!' | b'#', _]))
+}
+
+/// Is this a regular file, named from the root, of merged counters? Source: LLVM,
+/// `llvm/include/llvm/ProfileData/InstrProf.h`, `IndexedInstrProf::Magic`.
+fn are_counters(path: &Path) -> bool {
+    start(path) == Some(*b"\x81iforpl\xff")
+}
+
+/// How a regular file begins that is named from the root.
+fn start<const N: usize>(path: &Path) -> Option<[u8; N]> {
+    let mut start = [0; N];
+    let file = path.is_absolute() && path.is_file();
+    let read = file.then(|| File::open(path).and_then(|mut file| file.read_exact(&mut start)));
+    read?.ok().map(|()| start)
 }
 
 impl Line {
@@ -116,6 +126,15 @@ impl Line {
             Use::Reads if name == "lto-basic-block-sections" && is_cc_profile(Path::new(text)) => {}
             Use::Reads if name == "lto-basic-block-sections" && text.starts_with('/') => {
                 return Err(refused(OUTSIDE));
+            }
+            // The same, and it writes the name as if it were in there. CMake hands the flags of the
+            // compiler on to the link.
+            Use::Reads if name == "lto-cs-profile-file" => {
+                let inside = inside(text).ok_or_else(|| refused(OUTSIDE))?;
+                let here = Path::new("/").join(inside);
+                let path = if are_counters(&here) { here } else { inside.into() };
+                let path = path.to_str().map(str::to_owned);
+                return Ok(Some(Line::Option(name, Some(path.ok_or_else(|| refused(OUTSIDE))?))));
             }
             Use::Reads => {
                 let path = inside(text).ok_or_else(|| refused(OUTSIDE))?.to_owned();
@@ -351,6 +370,21 @@ mod tests {
         assert_eq!(words_of(&parse(&option)), format!("--chroot . {option}"));
         std::fs::write(&list, "root:x:0:0\n").unwrap();
         assert!(Response::parse(&option).is_err());
+    }
+
+    #[test]
+    fn counters_of_this_machine_are_read_where_they_lie() {
+        let folder = tempfile::tempdir().unwrap();
+        let counters = folder.path().join("app.profdata");
+        std::fs::write(&counters, b"\x81iforpl\xff and more").unwrap();
+        let full = counters.to_str().unwrap();
+        // As lld writes it.
+        let option = format!("--lto-cs-profile-file={}", &full[1..]);
+        let kept = format!("--chroot . --lto-cs-profile-file={full}");
+        assert_eq!(words_of(&parse(&option)), kept);
+        std::fs::write(&counters, "something else").unwrap();
+        assert_eq!(words_of(&parse(&option)), format!("--chroot . {option}"));
+        assert!(Response::parse("--lto-cs-profile-file=../x").is_err());
     }
 
     #[test]
