@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// One command line or several.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a command (\"{bin} input\") or a list of commands")]
 pub enum Lines {
     /// One.
     One(String),

@@ -96,7 +96,10 @@ pub enum Compiler {
 
 /// A line for the shell, or words.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a line for the shell (\"make\") or a list of words ([\"make\", \"-j2\"])"
+)]
 pub enum Command {
     /// Run by `sh -c`.
     Line(String),

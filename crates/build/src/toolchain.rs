@@ -69,7 +69,8 @@ impl Toolchain {
         })?;
         for compiler in build.cc.iter().chain(&build.cxx) {
             // A path may be relative to the project; a line with blanks is the build command's to cut.
-            if !compiler.contains(|c: char| c == '/' || c.is_whitespace()) && !has(compiler) {
+            let relative = compiler.contains('/') && !compiler.starts_with('/');
+            if !relative && !compiler.contains(char::is_whitespace) && !has(compiler) {
                 return Err(Error::NoTool {
                     tool: compiler.clone(),
                     next:

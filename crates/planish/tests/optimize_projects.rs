@@ -299,6 +299,9 @@ fn a_compiler_that_is_missing_is_what_the_machine_lacks() {
         let said = text(&missing.stderr);
         assert_eq!(missing.status.code(), Some(3), "{said}");
         assert!(said.contains("no-such-compiler-99 is not installed"), "{said}");
+        let setting = format!("build.{key}=/no-such-directory/clang");
+        let missing = project.planish(&[&words[..], &[&setting]].concat());
+        assert_eq!(missing.status.code(), Some(3), "{}", text(&missing.stderr));
     }
 }
 
