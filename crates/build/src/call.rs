@@ -5,6 +5,7 @@
 
 use crate::around::PLANISH;
 use crate::pages::Pages;
+use crate::request::LibraryRule;
 use crate::words::quoted;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -163,9 +164,8 @@ pub struct Call {
     pub kept_program: Option<(Output, Pages)>,
     /// The collected program that must say where its basic blocks lie ([`crate::block_map`]).
     pub mapped_program: Option<PathBuf>,
-    /// The program that the build leaves, where it must run with no library of the same build but
-    /// those that are collected.
-    pub linked_program: Option<PathBuf>,
+    /// The program that the build leaves, and which libraries of the same build it may run with.
+    pub linked_program: Option<(PathBuf, LibraryRule)>,
     /// Scripts written before it runs, that stand in the place of compilers.
     pub wrappers: Vec<Wrapper>,
     /// The file that the command is told to put the output of a recorded program into.

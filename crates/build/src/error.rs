@@ -61,14 +61,11 @@ pub enum Error {
         /// What to check.
         next: String,
     },
-    /// A program runs with libraries of its project that nobody named.
+    /// A program runs with libraries of its project that are not kept with it.
     #[error(
         "step {step} ended well, but {program} runs with shared libraries that every build makes anew, \
-         below $PLANISH_OUT, so that all variants would run with those of the last build. Name them, \
-         and each variant keeps its own, optimised like the program: libraries = {found:?} in [build] \
-         of planish.toml (--library {}); or link them statically (CMake: -DBUILD_SHARED_LIBS=OFF, \
-         autotools: --disable-shared)",
-        .found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" --library ")
+         below $PLANISH_OUT: {found}. All variants would run with those of the last build; {next}, or link \
+         them statically (CMake: -DBUILD_SHARED_LIBS=OFF, autotools: --disable-shared)"
     )]
     OwnLibraries {
         /// The step's name.
@@ -76,7 +73,9 @@ pub enum Error {
         /// The program.
         program: PathBuf,
         /// The libraries, below the directory of the builds.
-        found: Vec<PathBuf>,
+        found: String,
+        /// What else can be done.
+        next: String,
     },
     /// A program that is to be laid out does not say which blocks it has.
     #[error(

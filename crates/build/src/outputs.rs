@@ -82,12 +82,13 @@ impl<'c> Outputs<'c> {
                 return Err(Error::NoOutput { step, path, next });
             }
         }
-        if let (Some(program), Some(out)) =
+        if let (Some((program, rule)), Some(out)) =
             (&call.linked_program, call.environment.get("PLANISH_OUT"))
         {
             let made = call.collect.iter().map(|(made, _)| self.directory.join(made));
             let known: Vec<PathBuf> = made.collect();
-            own_libraries::check(step, Path::new(out), &self.directory.join(program), &known)?;
+            let program = self.directory.join(program);
+            own_libraries::check(step, Path::new(out), (&program, *rule), &known)?;
         }
         if let Some(program) = &call.mapped_program {
             block_map::check(step, &self.directory.join(program))?;

@@ -4,6 +4,7 @@
 //! not kept with its variant would be that of the last build in all of them.
 
 use crate::Error;
+use crate::request::LibraryRule;
 use object::Endianness;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DynamicTag};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
@@ -21,9 +22,12 @@ const ORIGIN: [&str; 2] = ["$ORIGIN", "${ORIGIN}"];
 pub(crate) fn check(
     step: &str,
     out: &Path,
-    program: &Path,
+    (program, rule): (&Path, LibraryRule),
     known: &[PathBuf],
 ) -> Result<(), Error> {
+    if rule == LibraryRule::Any {
+        return Ok(());
+    }
     // What is not there is found by nobody.
     let Ok(root) = out.canonicalize() else { return Ok(()) };
     let mut seen: BTreeSet<PathBuf> =
@@ -43,8 +47,22 @@ pub(crate) fn check(
     if found.is_empty() {
         return Ok(());
     }
-    let found = found.into_iter().collect();
-    Err(Error::OwnLibraries { step: step.to_owned(), program: program.to_owned(), found })
+    let names: Vec<String> = found.iter().map(|path| path.display().to_string()).collect();
+    let next = match rule {
+        LibraryRule::Kept => format!(
+            "name them, and each variant keeps its own, optimised like the program: libraries = {names:?} in \
+             [build] of planish.toml (--library {})",
+            names.join(" --library ")
+        ),
+        _ => "build the variants yourself and compare them with `planish compare --library-path`"
+            .to_owned(),
+    };
+    Err(Error::OwnLibraries {
+        step: step.to_owned(),
+        program: program.to_owned(),
+        found: names.join(", "),
+        next,
+    })
 }
 
 /// The path of a library from `root`, by the name that programs load it by; none where it lies
@@ -129,18 +147,21 @@ mod tests {
         let at = |name: &str| out.join(name);
         let known =
             |names: &[&str]| -> Vec<PathBuf> { names.iter().map(|name| at(name)).collect() };
-        let refused = |names: &[&str]| {
-            let found = check("build", out, &at("app"), &known(names));
+        let refused_by = |rule, names: &[&str]| {
+            let found = check("build", out, (&at("app"), rule), &known(names));
             found.err().map(|error| error.to_string())
         };
+        let refused = |names: &[&str]| refused_by(LibraryRule::Kept, names);
+        assert_eq!(refused_by(LibraryRule::Any, &[]), None);
+        assert!(refused_by(LibraryRule::Never, &[]).unwrap().contains("--library-path"));
         let all = refused(&[]).unwrap();
         assert!(all.contains("\"lib/libdeep.so\", \"lib/libwork.so\""), "{all}");
         let one = refused(&["lib/libwork.so"]).unwrap();
         assert!(one.contains("libraries = [\"lib/libdeep.so\"]"), "{one}");
         assert_eq!(refused(&["lib/libwork.so", "lib/libdeep.so"]), None);
         // Libraries of other directories are nobody's business.
-        assert!(check("build", &at("lib"), &at("a.c"), &[]).is_ok());
+        assert!(check("build", &at("lib"), (&at("a.c"), LibraryRule::Kept), &[]).is_ok());
         std::fs::create_dir(at("other")).unwrap();
-        assert!(check("build", &at("other"), &at("app"), &[]).is_ok());
+        assert!(check("build", &at("other"), (&at("app"), LibraryRule::Kept), &[]).is_ok());
     }
 }

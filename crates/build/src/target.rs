@@ -9,7 +9,7 @@ use crate::files::{OBJECTS_LOG, RELEASE, Round, text};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
-use crate::request::{BuildCommand, Request};
+use crate::request::{BuildCommand, LibraryRule, Request};
 use crate::toolchain::Toolchain;
 use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
@@ -171,7 +171,10 @@ pub fn build_request(
         pages: build.pages,
         address_map: extras.address_map,
         // What is built for the user to take away runs where they say.
-        is_variant: target.kept.starts_with(STATE_DIRECTORY),
+        libraries: match target.kept.starts_with(STATE_DIRECTORY) {
+            true => LibraryRule::Kept,
+            false => LibraryRule::Any,
+        },
         more: beside(build, &folder, target.kept),
     };
     configured(&mut request, directory, target.knowledge == Knowledge::None);
@@ -239,7 +242,7 @@ pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path
         pages: Pages::Off,
         address_map: false,
         // The last to be built.
-        is_variant: false,
+        libraries: LibraryRule::Any,
         fresh_directories: vec![folder],
     }
 }

@@ -5,7 +5,7 @@ use crate::config::{Build, Compiler};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
-use crate::request::Request;
+use crate::request::{LibraryRule, Request};
 use crate::target::{Knowledge, Target, build_request};
 use crate::toolchain::Toolchain;
 use crate::variants::VariantConfig;
@@ -60,6 +60,7 @@ pub fn variant_step(
     let target = Target::plain(&name, Knowledge::None, &kept);
     let mut request = build_request(&own, &Optimize::default(), tools, directory, target)?;
     request.environment.extend(variant.environment.clone());
+    request.libraries = LibraryRule::Never;
     let files = BuiltFiles { binary: kept, link: relinkable.then(|| link.clone()) };
     if relinkable {
         let made = PathBuf::from(STATE_DIRECTORY).join("build").join("planish.repro.tar");

@@ -4,7 +4,7 @@
 use build::call::{Input, Output, Word, Wrapper};
 use build::execute::{Event, Place, run};
 use build::plan::STATE_DIRECTORY;
-use build::request::{BuildCommand, UserCommand};
+use build::request::{BuildCommand, LibraryRule, UserCommand};
 use build::{Error, Plan, Request, Step};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ fn build_command(command: &[&str], made: &str, program: &str) -> BuildCommand {
         program: Output::from(program),
         pages: build::pages::Pages::Auto,
         address_map: false,
-        is_variant: false,
+        libraries: LibraryRule::Any,
         more: Vec::new(),
     }
 }

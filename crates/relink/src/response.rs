@@ -55,7 +55,7 @@ fn is_cc_profile(path: &Path) -> bool {
 /// Is this a regular file, named from the root, of merged counters? Source: LLVM,
 /// `llvm/include/llvm/ProfileData/InstrProf.h`, `IndexedInstrProf::Magic`.
 fn are_counters(path: &Path) -> bool {
-    start(path) == Some(*b"\x81iforpl\xff")
+    start(path) == Some(*b"\xfflprofi\x81")
 }
 
 /// How a regular file begins that is named from the root.
@@ -127,8 +127,7 @@ impl Line {
             Use::Reads if name == "lto-basic-block-sections" && text.starts_with('/') => {
                 return Err(refused(OUTSIDE));
             }
-            // The same, and it writes the name as if it were in there. CMake hands the flags of the
-            // compiler on to the link.
+            // The same. CMake hands the flags of the compiler on to the link.
             Use::Reads if name == "lto-cs-profile-file" => {
                 let inside = inside(text).ok_or_else(|| refused(OUTSIDE))?;
                 let here = Path::new("/").join(inside);
@@ -376,14 +375,13 @@ mod tests {
     fn counters_of_this_machine_are_read_where_they_lie() {
         let folder = tempfile::tempdir().unwrap();
         let counters = folder.path().join("app.profdata");
-        std::fs::write(&counters, b"\x81iforpl\xff and more").unwrap();
+        std::fs::write(&counters, b"\xfflprofi\x81 and more").unwrap();
         let full = counters.to_str().unwrap();
-        // As lld writes it.
-        let option = format!("--lto-cs-profile-file={}", &full[1..]);
-        let kept = format!("--chroot . --lto-cs-profile-file={full}");
-        assert_eq!(words_of(&parse(&option)), kept);
-        std::fs::write(&counters, "something else").unwrap();
+        let option = format!("--lto-cs-profile-file={full}");
         assert_eq!(words_of(&parse(&option)), format!("--chroot . {option}"));
+        std::fs::write(&counters, "something else").unwrap();
+        let inside = format!("--chroot . --lto-cs-profile-file={}", &full[1..]);
+        assert_eq!(words_of(&parse(&option)), inside);
         assert!(Response::parse("--lto-cs-profile-file=../x").is_err());
     }
 

@@ -2,8 +2,22 @@
 
 use crate::call::{Call, Input, Output, Word, Wrapper};
 use crate::pages::Pages;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+
+/// Which shared libraries of its own project a program may run with. All builds share one directory, so
+/// that a library there is that of the last build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum LibraryRule {
+    /// Any: nothing is built after it, or it is the user's to take away.
+    #[default]
+    Any,
+    /// Those that are kept with it.
+    Kept,
+    /// None: programs alone are kept.
+    Never,
+}
 
 /// Run the user's build command, and keep what it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,9 +44,8 @@ pub struct BuildCommand {
     pub pages: Pages,
     /// Whether the program must say where its basic blocks lie.
     pub address_map: bool,
-    /// Whether the program is measured beside others of the same build directory, and so must keep
-    /// all libraries of its own.
-    pub is_variant: bool,
+    /// Which libraries of the project the program may run with.
+    pub libraries: LibraryRule,
     /// What else is kept: (made, output).
     pub more: Vec<(PathBuf, Output)>,
 }
@@ -50,7 +63,7 @@ impl BuildCommand {
         let kept = (self.made.clone(), self.program.clone());
         call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
         call.mapped_program = self.address_map.then(|| self.made.clone());
-        call.linked_program = self.is_variant.then(|| self.made.clone());
+        call.linked_program = Some((self.made.clone(), self.libraries));
         call.with_pages(&self.program, self.pages)
     }
 }
