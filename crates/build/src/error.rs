@@ -63,9 +63,9 @@ pub enum Error {
     },
     /// A program runs with libraries of its project that are not kept with it.
     #[error(
-        "step {step} ended well, but {program} runs with shared libraries that every build makes anew, \
-         below $PLANISH_OUT: {found}. All variants would run with those of the last build; {next}, or link \
-         them statically (CMake: -DBUILD_SHARED_LIBS=OFF, autotools: --disable-shared)"
+        "step {step} ended well, but {program} runs with shared libraries from $PLANISH_OUT: {found}. \
+         Every build overwrites them, so all variants would run with those of the last build; {next}, or \
+         link them statically (CMake: -DBUILD_SHARED_LIBS=OFF, autotools: --disable-shared)"
     )]
     OwnLibraries {
         /// The step's name.

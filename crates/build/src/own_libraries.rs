@@ -9,6 +9,7 @@ use object::Endianness;
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DynamicTag};
 use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What stands for the directory of the file in a search path.
@@ -74,7 +75,7 @@ fn below(library: &Path, root: &Path) -> Option<PathBuf> {
 
 /// Where the search path of a file leads to a library that it needs.
 fn loaded(file: &Path) -> Vec<PathBuf> {
-    let Some((needed, paths)) = std::fs::read(file).ok().and_then(|bytes| dynamic(&bytes)) else {
+    let Some((needed, paths)) = elf(file).and_then(|bytes| dynamic(&bytes)) else {
         return Vec::new();
     };
     let origin = file.parent().unwrap_or(Path::new(".")).to_string_lossy();
@@ -84,9 +85,21 @@ fn loaded(file: &Path) -> Vec<PathBuf> {
         .map(|path| ORIGIN.iter().fold(path.to_owned(), |path, word| path.replace(word, &origin)))
         .map(PathBuf::from)
         .collect();
-    let first =
-        |name: &String| folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
+    let first = |name: &String| {
+        // A library without a SONAME that was named by its path.
+        if name.contains('/') {
+            return Some(PathBuf::from(name)).filter(|path| path.is_absolute() && path.is_file());
+        }
+        folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
+    };
     needed.iter().filter_map(first).collect()
+}
+
+/// The bytes of an ELF file; none of another, which may be large.
+fn elf(path: &Path) -> Option<Vec<u8>> {
+    let mut start = [0; 4];
+    std::fs::File::open(path).ok()?.read_exact(&mut start).ok()?;
+    if start == *b"\x7fELF" { std::fs::read(path).ok() } else { None }
 }
 
 /// The names of the libraries that an ELF file needs, and where it has them looked for. None where it
@@ -102,7 +115,9 @@ fn dynamic(bytes: &[u8]) -> Option<(Vec<String>, Vec<String>)> {
         let names = entries.filter_map(|entry| entry.string(endian, strings).ok());
         names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     };
-    Some((of(&[DT_NEEDED]), of(&[DT_RUNPATH, DT_RPATH])))
+    let runpath = of(&[DT_RUNPATH]);
+    let path = if runpath.is_empty() { of(&[DT_RPATH]) } else { runpath };
+    Some((of(&[DT_NEEDED]), path))
 }
 
 #[cfg(test)]

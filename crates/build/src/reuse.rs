@@ -79,7 +79,7 @@ pub fn compiler(
     let kept_link = variable(LINK_PROGRAM)
         .zip(variable(LINK_INPUTS))
         .filter(|(program, _)| link::makes(arguments, program))
-        .map(|(_, inputs)| with_options([link::reproduce(&inputs)], arguments));
+        .map(|(_, inputs)| with_options(link::reproduce(&inputs), arguments));
     let arguments = kept_link.as_deref().unwrap_or(arguments);
     let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
     let store = Store::new(PathBuf::from(objects));

@@ -186,7 +186,7 @@ pub fn build_request(
         }
     }
     if target.reuses || target.keeps_link {
-        wrap(&mut request, tools, directory);
+        wrap(&mut request, directory);
     }
     if target.keeps_link {
         let inputs = folder.join(crate::reuse::LINK);
@@ -198,6 +198,7 @@ pub fn build_request(
         request.environment.extend(variables);
         let kept = compare::layouts::archive_beside(target.kept);
         request.more.push((inputs, Output::from(&kept)));
+        link_by_wrapper(&mut request, tools);
     }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
@@ -289,7 +290,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).
-fn wrap(request: &mut BuildCommand, tools: &Toolchain, directory: &Path) {
+fn wrap(request: &mut BuildCommand, directory: &Path) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         // By the compiler's own name: build systems look at it.
@@ -301,8 +302,15 @@ fn wrap(request: &mut BuildCommand, tools: &Toolchain, directory: &Path) {
             request.wrappers.push(wrapper);
         }
     }
-    // rustc calls the compiler for nothing but the link.
+}
+
+/// Has rustc link by the wrapper, if its path is one word of the flags; rustc calls the compiler for
+/// nothing but the link.
+fn link_by_wrapper(request: &mut BuildCommand, tools: &Toolchain) {
     let wrapper = request.environment.get("PLANISH_CC").cloned().unwrap_or_default();
+    if crate::words::is_cut(&wrapper) {
+        return;
+    }
     if let Some(flags) = request.environment.get_mut("PLANISH_RUSTFLAGS") {
         let linker = |name: &str| format!(" -Clinker={name} ");
         *flags = flags.replace(&linker(flags::linker_of(&tools.cc)), &linker(&wrapper));

@@ -281,7 +281,7 @@ impl Links<'_> {
         if let Some(variant) = self.design.variants.get_mut(member) {
             variant.freedom = words(&made.freedom);
             if let Some(after) = after {
-                variant.freedom.push_str(&format!("; behind the link: {}", after.line()));
+                variant.freedom.push_str(&format!("; after the link: {}", after.line()));
             }
             variant.binaries.push(path);
         }

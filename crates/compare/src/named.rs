@@ -51,7 +51,7 @@ pub struct Links {
     pub objects: Vec<String>,
     /// Names of programs that are measured as built alone.
     pub as_built: Vec<String>,
-    /// What is done to programs behind their link, as `NAME=COMMAND`.
+    /// What is done to programs after their link, as `NAME=COMMAND`.
     pub after: Vec<String>,
 }
 
@@ -64,6 +64,10 @@ impl Links {
         let after = self.after.iter().map(|given| AfterLink::parse(given));
         let names: Vec<String> = after.map(|parsed| Ok(parsed?.0)).collect::<Result<_, Error>>()?;
         known("--after-link", binaries, &names)?;
+        let objects = self.objects.iter().filter(|given| !Path::new(given).exists());
+        let names: Vec<String> =
+            objects.filter_map(|given| Some(given.split_once('=')?.0.to_owned())).collect();
+        known("--objects", binaries, &names)?;
         known("--as-built", binaries, &self.as_built)
     }
 

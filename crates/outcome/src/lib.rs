@@ -384,6 +384,13 @@ impl Finished<'_> {
             warnings
                 .push("the programs have no build ID; pass PLANISH_LDFLAGS on to the link".into());
         }
+        if config.evaluate.layouts > 0 && config.build.release.is_some() {
+            warnings.push(
+                "the project's own release build was linked once, and is compared with the programs \
+                 as built: another link of the same code can move these numbers by a percent or more"
+                    .into(),
+            );
+        }
         if config.evaluate.layouts == 0 {
             let advice = match config.can_be_in_layouts() {
                 true => "; `layouts = 8` in [evaluate] averages over links",
@@ -469,9 +476,9 @@ fn little_of_its_own(counted: &serde_json::Value) -> Option<String> {
     let (all, own) = (of("entered")?, of("used")?);
     (all > 0.0 && own < LITTLE * all).then(|| {
         format!(
-            "only {:.1} % of the samples lie in the program and its libraries: the rest is what starts it \
-             and what it runs with. Where the evaluation is like the training, no gain can show; let the \
-             commands do more of the program's own work",
+            "only {:.1} % of the samples lie in the program and its libraries; the others lie in system \
+             libraries, the dynamic linker or other processes, which planish does not change. Let the \
+             training commands do more work in the program itself",
             100.0 * own / all
         )
     })

@@ -449,6 +449,8 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
         refused(&["a", "b", "--layouts", "8", "--after-link", given, "--", "{bin}"], word);
     };
     after("b=strip {in}", "expected NAME=COMMAND");
+    let words = ["a", "b", "--layouts", "8", "--objects", "c=x.tar", "--", "{bin}"];
+    refused(&words, "--objects c: no variant has this name");
     after("c=cp {in} {out}", "--after-link c: no variant has this name");
     refused(&["a", "hangs", "--timeout", "0.2", "--rounds", "6", "--", "{bin}"], "--timeout");
     refused(&["a", "b", "--metric", "output:t=(.*)", "--", "{bin}"], "no number");

@@ -343,6 +343,9 @@ fn full_link_time_optimisation_of_cargo_is_kept_and_reaches_the_standard_library
     let verified = &report["layout"]["verified"];
     assert_eq!(verified["applied"], true, "{verified:#}");
     assert_eq!(report["matched"]["samples"], report["matched"]["samples_matched"], "{report:#}");
+    let variants = report["measurements"][0]["variants"].as_array().unwrap();
+    let layouts: Vec<&serde_json::Value> = variants.iter().map(|v| &v["layouts"]).collect();
+    assert_eq!(layouts, [4, 4, 4, 0], "{variants:?}");
     let mapped = std::fs::read(project.at(".planish/app.base")).unwrap();
     let image = object::File::parse(&*mapped).unwrap();
     let map = image.section_by_name(".llvm_bb_addr_map").unwrap();

@@ -37,11 +37,11 @@ fn output(arguments: &[OsString]) -> Option<&str> {
     output
 }
 
-/// The flag that makes lld keep what it reads.
-pub(super) fn reproduce(inputs: &OsStr) -> OsString {
-    let mut flag = OsString::from("-Wl,--reproduce=");
+/// The flags that make lld keep what it reads, whatever signs the path has.
+pub(super) fn reproduce(inputs: &OsStr) -> [OsString; 2] {
+    let mut flag = OsString::from("--reproduce=");
     flag.push(inputs);
-    flag
+    ["-Xlinker".into(), flag]
 }
 
 #[cfg(test)]

@@ -98,7 +98,9 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             let result = Path::new(report.result_path());
             let taken = match report.advised() {
                 Advised::Before(name) => result.with_file_name(name),
-                _ => result.to_owned(),
+                Advised::Release => files.program(plan::RELEASE),
+                Advised::Baseline => files.base.clone(),
+                Advised::Result => result.to_owned(),
             };
             writeln!(out, "  program: {}", at(&taken).display())?;
             let work = at(Path::new(plan::STATE_DIRECTORY));

@@ -364,10 +364,20 @@ pub(crate) fn shared_notes(m: &Measurement) -> Vec<String> {
     }
     let told = |note: &String| match rows_with(m, note) {
         rows if rows == m.comparisons.len() => format!("every row: {note}"),
-        rows => format!("{rows} rows: {note}"),
+        rows => {
+            let with = m.comparisons.iter().filter(|c| c.warnings.contains(note));
+            let mut names: Vec<&str> = with.map(|c| c.variant.as_str()).collect();
+            names.dedup();
+            let more = if names.len() > MOST_NAMES { ", …" } else { "" };
+            names.truncate(MOST_NAMES);
+            format!("{rows} rows ({}{more}): {note}", names.join(", "))
+        }
     };
     seen.into_iter().map(told).collect()
 }
+
+/// Variants that a note is told of by name.
+const MOST_NAMES: usize = 5;
 
 fn rows_with(m: &Measurement, note: &str) -> usize {
     m.comparisons.iter().filter(|c| c.warnings.iter().any(|own| own == note)).count()

@@ -130,8 +130,13 @@ impl Optimization {
             self.last_step.iter().filter(|row| row.variant == result).collect();
         let of = |name: &str| of_result().filter(|row| row.variant == name).collect::<Vec<_>>();
         let before = step.first().map(|row| row.base.as_str()).filter(|_| lost(&step));
+        // Never compared with each other, both are with the baseline.
+        let effect = |name: &str| of(name).first().map_or(f64::INFINITY, |row| row.effect);
+        let release = self.beside_release.first().map_or(f64::INFINITY, |row| effect(&row.base));
         match before {
-            Some(before) if !lost(&of(before)) => Advised::Before(before),
+            Some(before) if !lost(&of(before)) && effect(before) <= release => {
+                Advised::Before(before)
+            }
             _ if lost(&self.beside_release.iter().collect::<Vec<_>>()) => Advised::Release,
             _ if lost(&of(result)) => Advised::Baseline,
             _ => Advised::Result,

@@ -45,15 +45,17 @@ pub struct What {
 /// How binaries of the command line come by their layouts.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct LinkArgs {
-    /// Link inputs of each binary, written by lld with --reproduce; NAME=TAR for some of them
-    /// [default: BINARY.repro.tar]
+    /// Link inputs of each binary, written by lld with --reproduce; or NAME=TAR for those that lie
+    /// elsewhere [default: BINARY.repro.tar]
     #[arg(long, value_name = "TAR", num_args = 1.., requires = "binaries")]
     objects: Vec<String>,
-    /// Do not link this binary in layouts: it is compared as it was built. Repeat it for more
+    /// Do not link this binary in layouts: it is compared as it was built. Not for the first, with
+    /// which the others are compared. Repeat it for more
     #[arg(long, value_name = "NAME", requires_all = ["binaries", "layouts"])]
     as_built: Vec<String>,
-    /// Make each layout of this binary from its link by this shell command, with {in} and {out}:
-    /// app.bolt='llvm-bolt {in} -o {out} …'. Repeat it for more
+    /// Link this binary in each layout, then run this shell command, which makes {out} of the linked
+    /// {in}; do not quote these two. app.bolt='llvm-bolt {in} -o {out} -data=app.yaml'. Repeat it
+    /// for more
     #[arg(long, value_name = "NAME=COMMAND", requires_all = ["binaries", "layouts"])]
     after_link: Vec<String>,
 }
