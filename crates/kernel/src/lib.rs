@@ -48,8 +48,12 @@ pub use error::Error;
 
 /// The start of what was found, for messages.
 pub(crate) fn shortened(text: &str) -> String {
-    const MOST: usize = 80;
-    match text.char_indices().nth(MOST) {
+    shortened_to(text, 80)
+}
+
+/// The first so many characters of what was found.
+pub(crate) fn shortened_to(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }

@@ -314,7 +314,8 @@ fn compile(
     Err(Error::Workload {
         compiler: compiler.to_string_lossy().into_owned(),
         status: output.status.to_string(),
-        said: crate::shortened(line),
+        // Paths come first in it.
+        said: crate::shortened_to(line, 200),
         c_library: architecture.c_library(),
     })
 }
