@@ -4,7 +4,8 @@
 #
 # Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
 # measures (other input). GAINS_ROUNDS: rounds of the comparison of CPU time (default 20; 10 where each round runs 8 random
-# links of every program besides the program as built). GAINS_KEPT=DIRECTORY: a trial, whose gains.json and gains.md go there; measurements and README.md stay as they are.
+# links of every program besides the program as built). GAINS_KEPT=DIRECTORY: a trial, whose gains.json and gains.md go there;
+# measurements and README.md stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -70,8 +71,8 @@ one() {
   for line in "${evaluate[@]}"; do arguments+=(--evaluate "$line"); done
   for line in "${more[@]}"; do arguments+=(--set "$line"); done
   local code=0
-  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" --set "evaluate.layouts=$layouts" --set "optimize.also=$also" \
-    --set record.count_branches=false >"$at/told.txt") || code=$?
+  (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" \
+    --set "evaluate.layouts=$layouts" --set "optimize.also=$also" --set record.count_branches=false >"$at/told.txt") || code=$?
   # 1: the result is slower, which the table says.
   [ "$code" -le 1 ] || { say "$name: ended with $code"; return 1; }
   say "$name: taken branches and misses"

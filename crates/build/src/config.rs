@@ -362,17 +362,10 @@ mod tests {
         assert!(wrong("{bin} a", "{bin} | cat").contains("needs a shell"));
         assert!(wrong("[evaluate]", "[evaluate]\nrounds = 3").contains("fewer than 6"));
         assert!(wrong("[evaluate]", "[evaluate]\nlayouts = 3").contains("fewer than 4"));
-        let eight = "layouts = 8\ncommand";
-        assert_eq!(
-            parse(&SMALL.replace("command = [", &format!("{eight} = [")))
-                .unwrap()
-                .evaluate
-                .rounds(),
-            10
-        );
+        let eight = SMALL.replace("command = [", "layouts = 8\ncommand = [");
+        assert_eq!(parse(&eight).unwrap().evaluate.rounds(), 10);
         let of = |build: &str| {
-            let text = SMALL.replace("command = [", &format!("{eight} = ["));
-            parse(&text.replace("[workload]", &format!("{build}\n[workload]"))).unwrap_err()
+            parse(&eight.replace("[workload]", &format!("{build}\n[workload]"))).unwrap_err()
         };
         assert!(of("compiler = 'gcc'").contains("they are for compiler = \"clang\""));
         assert!(of("libraries = ['liba.so']").contains("this project has libraries"));

@@ -2,7 +2,6 @@
 
 mod rust;
 
-pub(crate) use rust::linker_of;
 pub use rust::remarks_of;
 
 use crate::config::{Build, Compiler};
@@ -43,10 +42,12 @@ pub struct Extras<'a> {
     pub relocations: bool,
     /// The program is recorded for a layout, or laid out.
     pub for_layout: bool,
-    /// The project asks rustc for full link-time optimisation.
+    /// rustc optimises all code as one module, and the linker makes code of it.
     pub fat_lto: bool,
     /// Its link is repeated with the functions in other places.
     pub keeps_link: bool,
+    /// What rustc links by in the compiler's place, so that the link is seen.
+    pub linker: Option<&'a str>,
     /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
     /// first from [`crate::reuse`], the linker, which compiles with LTO, by its own flag.
     pub layout: Option<(&'a str, &'a str)>,
@@ -109,8 +110,6 @@ pub fn variables(
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
     let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
-    // Only code of C that the linker is to optimise needs an optimisation by the linker.
-    let extras = Extras { fat_lto: extras.fat_lto && !build.thinlto, ..extras };
     let rust = rust_flags(tools, phase, extras, through_linker);
     // With full link-time optimisation rustc hands the linker one module, optimised; with the thin
     // one of cargo it would leave it nothing to compile.
@@ -172,8 +171,7 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
             }
         }
         (Phase::Instrumented(_), Compiler::Clang) => flags.both("-fprofile-generate"),
-        // The link would read it for counters of a second, context-sensitive round, which it has not.
-        (Phase::Counted(path), Compiler::Clang) => flags.compile(&format!("-fprofile-use={path}")),
+        (Phase::Counted(path), Compiler::Clang) => flags.both(&format!("-fprofile-use={path}")),
         // Each object counts into a file named after its path; with threads plain counters lose
         // counts.
         (Phase::Instrumented(folder), Compiler::Gcc) => {

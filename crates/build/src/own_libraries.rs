@@ -5,18 +5,12 @@
 
 use crate::Error;
 use crate::request::LibraryRule;
-use object::Endianness;
-use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DynamicTag};
-use object::read::elf::{Dyn, ElfFile64, FileHeader};
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use superpages::{Loading, files_of};
 
-/// What stands for the directory of the file in a search path.
-const ORIGIN: [&str; 2] = ["$ORIGIN", "${ORIGIN}"];
-
-/// Refuses `program` where it, or a library that it runs with, is loaded with a library below `out`,
-/// the directory of all builds, that is none of the `known` ones. `step` made it.
+/// Refuses `program` where it is loaded with a library below `out`, the directory of all builds, that
+/// is none of the `known` ones. `step` made it.
 ///
 /// # Errors
 /// Where there is such a library.
@@ -29,22 +23,16 @@ pub(crate) fn check(
     if rule == LibraryRule::Any {
         return Ok(());
     }
-    // What is not there is found by nobody.
-    let Ok(root) = out.canonicalize() else { return Ok(()) };
-    let mut seen: BTreeSet<PathBuf> =
+    // What is no program, or cannot be loaded, is told of by whoever runs it.
+    let (Ok(root), Ok(loaded)) = (out.canonicalize(), files_of(program, None, Loading::Runs))
+    else {
+        return Ok(());
+    };
+    let known: BTreeSet<PathBuf> =
         known.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let mut left: Vec<PathBuf> = [program.to_owned()].into_iter().chain(seen.clone()).collect();
-    let mut found = BTreeSet::new();
-    while let Some(file) = left.pop() {
-        for library in loaded(&file) {
-            let Some(below) = below(&library, &root) else { continue };
-            let Ok(library) = library.canonicalize() else { continue };
-            if seen.insert(library.clone()) {
-                found.insert(below);
-                left.push(library);
-            }
-        }
-    }
+    let is_known = |path: &Path| path.canonicalize().is_ok_and(|path| known.contains(&path));
+    let others = loaded.iter().skip(1).filter(|library| !is_known(library));
+    let found: BTreeSet<PathBuf> = others.filter_map(|library| below(library, &root)).collect();
     if found.is_empty() {
         return Ok(());
     }
@@ -71,53 +59,6 @@ pub(crate) fn check(
 fn below(library: &Path, root: &Path) -> Option<PathBuf> {
     let folder = library.parent()?.canonicalize().ok()?;
     Some(folder.strip_prefix(root).ok()?.join(library.file_name()?))
-}
-
-/// Where the search path of a file leads to a library that it needs.
-fn loaded(file: &Path) -> Vec<PathBuf> {
-    let Some((needed, paths)) = elf(file).and_then(|bytes| dynamic(&bytes)) else {
-        return Vec::new();
-    };
-    let origin = file.parent().unwrap_or(Path::new(".")).to_string_lossy();
-    let folders: Vec<PathBuf> = paths
-        .iter()
-        .flat_map(|list| list.split(':'))
-        .map(|path| ORIGIN.iter().fold(path.to_owned(), |path, word| path.replace(word, &origin)))
-        .map(PathBuf::from)
-        .collect();
-    let first = |name: &String| {
-        // A library without a SONAME that was named by its path.
-        if name.contains('/') {
-            return Some(PathBuf::from(name)).filter(|path| path.is_absolute() && path.is_file());
-        }
-        folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file())
-    };
-    needed.iter().filter_map(first).collect()
-}
-
-/// The bytes of an ELF file; none of another, which may be large.
-fn elf(path: &Path) -> Option<Vec<u8>> {
-    let mut start = [0; 4];
-    std::fs::File::open(path).ok()?.read_exact(&mut start).ok()?;
-    if start == *b"\x7fELF" { std::fs::read(path).ok() } else { None }
-}
-
-/// The names of the libraries that an ELF file needs, and where it has them looked for. None where it
-/// is no such file, or cannot be read: whoever runs it tells why.
-fn dynamic(bytes: &[u8]) -> Option<(Vec<String>, Vec<String>)> {
-    let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
-    let endian = file.endian();
-    let sections = file.elf_header().sections(endian, bytes).ok()?;
-    let (entries, strings) = sections.dynamic(endian, bytes).ok()??;
-    let strings = sections.strings(endian, bytes, strings).ok()?;
-    let of = |tags: &[DynamicTag]| -> Vec<String> {
-        let entries = entries.iter().filter(|entry| tags.contains(&entry.d_tag(endian)));
-        let names = entries.filter_map(|entry| entry.string(endian, strings).ok());
-        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
-    };
-    let runpath = of(&[DT_RUNPATH]);
-    let path = if runpath.is_empty() { of(&[DT_RPATH]) } else { runpath };
-    Some((of(&[DT_NEEDED]), path))
 }
 
 #[cfg(test)]

@@ -147,12 +147,19 @@ pub fn build_request(
         .layout
         .map(|l| Ok::<_, Error>((word(&l.cc_profile)?, word(&l.ld_profile)?)))
         .transpose()?;
+    let linker = text(&directory.join(wrapper_of(&tools.cc)));
     let extras = Extras {
         address_map: target.reuses || target.address_map,
         relocations: target.relocations,
         for_layout: target.reuses,
-        fat_lto: crate::rust::asks_for_fat_lto(directory),
+        // C code that the linker is to optimise needs its thin optimisation.
+        fat_lto: options.linker_compiles_rust(build)
+            && !build.thinlto
+            && crate::rust::asks_for_fat_lto(directory),
         keeps_link: target.keeps_link,
+        // A path with a blank would be cut in rustc's flags.
+        linker: Some(linker.as_str())
+            .filter(|path| target.keeps_link && !crate::words::is_cut(path)),
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
     let out = text(&directory.join(&folder));
@@ -198,7 +205,6 @@ pub fn build_request(
         request.environment.extend(variables);
         let kept = compare::layouts::archive_beside(target.kept);
         request.more.push((inputs, Output::from(&kept)));
-        link_by_wrapper(&mut request, tools);
     }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
@@ -289,31 +295,21 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// What stands in the place of a compiler, by the compiler's own name: build systems look at it.
+fn wrapper_of(compiler: &str) -> PathBuf {
+    Path::new(STATE_DIRECTORY).join("tools").join(file_name(compiler))
+}
+
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).
 fn wrap(request: &mut BuildCommand, directory: &Path) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
-        // By the compiler's own name: build systems look at it.
-        let own = file_name(compiler).to_owned();
-        let path = Path::new(STATE_DIRECTORY).join("tools").join(own);
+        let path = wrapper_of(compiler);
         let wrapper = Wrapper { path: path.clone(), compiler: compiler.clone() };
         *compiler = text(&directory.join(path));
         if !request.wrappers.contains(&wrapper) {
             request.wrappers.push(wrapper);
         }
-    }
-}
-
-/// Has rustc link by the wrapper, if its path is one word of the flags; rustc calls the compiler for
-/// nothing but the link.
-fn link_by_wrapper(request: &mut BuildCommand, tools: &Toolchain) {
-    let wrapper = request.environment.get("PLANISH_CC").cloned().unwrap_or_default();
-    if crate::words::is_cut(&wrapper) {
-        return;
-    }
-    if let Some(flags) = request.environment.get_mut("PLANISH_RUSTFLAGS") {
-        let linker = |name: &str| format!(" -Clinker={name} ");
-        *flags = flags.replace(&linker(flags::linker_of(&tools.cc)), &linker(&wrapper));
     }
 }
 

@@ -241,8 +241,8 @@ impl Design {
                 format!("{rounds} rounds cannot show anything at 5 %{among}; {least} are the least")
             });
         }
-        let linked = (1..self.variants.len()).filter(|&variant| self.layouts_of(variant) > 0);
-        let matched = linked.into_iter().all(|variant| self.is_matched(variant));
+        let mut linked = (1..self.variants.len()).filter(|&at| self.layouts_of(at) > 0);
+        let matched = linked.all(|variant| self.is_matched(variant));
         let least = statistics::least_layouts(matched);
         (layouts < least).then(|| {
             format!(

@@ -51,23 +51,25 @@ pub struct Links {
     pub objects: Vec<String>,
     /// Names of programs that are measured as built alone.
     pub as_built: Vec<String>,
-    /// What is done to programs after their link, as `NAME=COMMAND`.
-    pub after: Vec<String>,
+    /// What is done to programs after their link, by their names.
+    pub after: BTreeMap<String, AfterLink>,
+}
+
+/// The name and the archive of `NAME=ARCHIVE`; none where it is a path alone.
+fn named_archive(given: &str) -> Option<(String, PathBuf)> {
+    let (name, path) = given.split_once('=').filter(|_| !Path::new(given).exists())?;
+    Some((name.to_owned(), PathBuf::from(path)))
 }
 
 impl Links {
     /// Refuses what names no program of the command line.
     ///
     /// # Errors
-    /// Where a name is no program's, or no command is given for it.
+    /// Where a name is no program's.
     pub fn check(&self, binaries: &[String]) -> Result<(), Error> {
-        let after = self.after.iter().map(|given| AfterLink::parse(given));
-        let names: Vec<String> = after.map(|parsed| Ok(parsed?.0)).collect::<Result<_, Error>>()?;
-        known("--after-link", binaries, &names)?;
-        let objects = self.objects.iter().filter(|given| !Path::new(given).exists());
-        let names: Vec<String> =
-            objects.filter_map(|given| Some(given.split_once('=')?.0.to_owned())).collect();
-        known("--objects", binaries, &names)?;
+        let of_objects = self.objects.iter().filter_map(|given| Some(named_archive(given)?.0));
+        known("--objects", binaries, &of_objects.collect::<Vec<_>>())?;
+        known("--after-link", binaries, &self.after.keys().cloned().collect::<Vec<_>>())?;
         known("--as-built", binaries, &self.as_built)
     }
 
@@ -84,24 +86,19 @@ impl Links {
                 base.name
             )));
         }
-        let after: BTreeMap<String, AfterLink> =
-            self.after.iter().map(|given| AfterLink::parse(given)).collect::<Result<_, _>>()?;
         let linked: Vec<&Variant> = design.variants.iter().filter(|v| !stays(v)).collect();
         let archives = self.archives(&linked)?;
         let again = |variant: &Variant| {
             let archive = archives.get(&variant.name)?.clone();
-            Some(Again { archive, after: after.get(&variant.name).cloned() })
+            Some(Again { archive, after: self.after.get(&variant.name).cloned() })
         };
         Ok(design.variants.iter().map(again).collect())
     }
 
     /// The inputs of each link, by the variant's name.
     fn archives(&self, linked: &[&Variant]) -> Result<BTreeMap<String, PathBuf>, Error> {
-        let named = |given: &String| {
-            let (name, path) = given.split_once('=').filter(|_| !Path::new(given).exists())?;
-            Some((name.to_owned(), PathBuf::from(path)))
-        };
-        let by_name: Option<BTreeMap<String, PathBuf>> = self.objects.iter().map(named).collect();
+        let by_name: Option<BTreeMap<String, PathBuf>> =
+            self.objects.iter().map(|given| named_archive(given)).collect();
         let given = match by_name {
             Some(given) => given,
             None if self.objects.len() == linked.len() => {
@@ -161,7 +158,7 @@ pub fn present(
 ///
 /// # Errors
 /// Where a name is no program's.
-pub fn known(option: &str, binaries: &[String], wanted: &[String]) -> Result<(), Error> {
+fn known(option: &str, binaries: &[String], wanted: &[String]) -> Result<(), Error> {
     let named = named(binaries);
     let Some(name) = wanted.iter().find(|name| named.iter().all(|(own, _)| own != *name)) else {
         return Ok(());

@@ -365,8 +365,9 @@ impl Finished<'_> {
     fn warnings(&self, verified: &Verified) -> Vec<String> {
         let mut warnings = Vec::new();
         let config = &self.project.config;
-        let release = Files::of(config).program(plan::RELEASE);
-        if config.build.release.is_some() && !self.project.directory.join(release).is_file() {
+        let release = self.project.directory.join(Files::of(config).program(plan::RELEASE));
+        let is_there = release.is_file();
+        if config.build.release.is_some() && !is_there {
             warnings.push(format!(
                 "the project's own release build ([build] release) failed, so that the result is beside \
                  planish's baseline alone: see {STATE_DIRECTORY}/log/{}.log",
@@ -385,7 +386,7 @@ impl Finished<'_> {
             warnings
                 .push("the programs have no build ID; pass PLANISH_LDFLAGS on to the link".into());
         }
-        if config.evaluate.layouts > 0 && config.build.release.is_some() {
+        if config.evaluate.layouts > 0 && config.build.release.is_some() && is_there {
             warnings.push(
                 "the project's own release build was linked once, and is compared with the programs \
                  as built: another link of the same code can move these numbers by a percent or more"

@@ -174,6 +174,10 @@ fn a_layout_is_applied_by_a_relink_that_reuses_what_it_says_nothing_about() {
     assert_eq!(variants[..2], ["app.opt", "app.layout"]);
     // A tool that is missing leaves its program out, with a sentence.
     let notes = report["warnings"].to_string();
+    assert!(
+        notes.contains("each program was linked once") && notes.contains("`layouts = 8`"),
+        "{notes}"
+    );
     let counted = has("llvm-profdata-22") && project.instrumented();
     for (name, possible) in
         [("pgo", counted), ("pgo-layout", counted), ("bolt", has("llvm-bolt-22"))]

@@ -160,6 +160,12 @@ fn a_library_is_profiled_laid_out_and_measured_with_its_program() {
         serde_json::from_slice(&std::fs::read(project.at(".planish/report.json")).unwrap())
             .unwrap();
 
+    // Layouts are for projects without libraries, so they are no advice.
+    let notes = report["warnings"].to_string();
+    assert!(
+        notes.contains("each program was linked once") && !notes.contains("`layouts"),
+        "{notes}"
+    );
     let (app, walk, idle) =
         (image(&report, "bin/app"), image(&report, WALK_FILE), image(&report, "lib/libidle.so"));
     assert!(walk["share"].as_f64().unwrap() > 0.9, "{walk:#}");

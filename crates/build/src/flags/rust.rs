@@ -41,10 +41,11 @@ pub(super) fn rust_flags(
         Phase::Instrumented(folder) => flags.push_str(&format!(" -Cprofile-generate={folder}")),
         Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
     }
+    let linker = extras.linker.unwrap_or(linker_of(&tools.cc));
     match link {
         // rustc links its own library of counters.
         Some(link) => {
-            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={}", linker_of(&tools.cc)));
+            flags.push_str(&format!(" -Clinker-plugin-lto -Clinker={linker}"));
             let words = link.split_whitespace().filter(|word| !word.starts_with("-fprofile-"));
             // The last level counts: rustc's own. What rustc has optimised as a whole gets code
             // alone: a second pass over it makes LLVM 22 refuse the module (two flags "CG Profile").
@@ -59,8 +60,7 @@ pub(super) fn rust_flags(
             }
             if extras.keeps_link {
                 // rustc's own choice may be a linker that keeps nothing.
-                flags.push_str(&format!(" -Clinker={}", linker_of(&tools.cc)));
-                flags.push_str(" -Clink-arg=-fuse-ld=lld");
+                flags.push_str(&format!(" -Clinker={linker} -Clink-arg=-fuse-ld=lld"));
             }
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn rust_flags(
 }
 
 /// The program that links, of a compiler that may stand behind another (`ccache clang`).
-pub(crate) fn linker_of(cc: &str) -> &str {
+pub(super) fn linker_of(cc: &str) -> &str {
     let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
     cc.split_whitespace().find(is_clang).unwrap_or(cc)
 }

@@ -19,6 +19,11 @@ fn counts_of(round: Round) -> PathBuf {
     Path::new(STATE_DIRECTORY).join(format!("{}-counts.txt", bolted(round)))
 }
 
+/// What BOLT is told of the functions that no layout reaches: their branches and their names.
+fn rest_files() -> [PathBuf; 2] {
+    ["rest.fdata", "rest-functions.txt"].map(|name| Path::new(STATE_DIRECTORY).join(name))
+}
+
 impl Stages<'_> {
     /// The program of a round under BOLT.
     pub(crate) fn bolt(&self, round: Round) -> Vec<Step> {
@@ -61,13 +66,13 @@ impl Stages<'_> {
     }
 
     fn rest_of(&self) -> Bolt {
-        let file = |name: &str| Path::new(STATE_DIRECTORY).join(name);
+        let [profile, names] = rest_files();
         Bolt {
             tool: self.tools.bolt.clone().unwrap_or_default(),
             binary: Input::from(&self.files.program("layout")),
             knowledge: BoltKnowledge::Functions {
-                profile: Input::from(&file("rest.fdata")),
-                names: Input::from(&file("rest-functions.txt")),
+                profile: Input::from(&profile),
+                names: Input::from(&names),
             },
             output: Output::from(&self.files.program("rest")),
             named: None,
@@ -91,17 +96,12 @@ impl Stages<'_> {
                     .into(),
             });
         }
-        let bolt = self.rest_of();
-        let made = match &bolt.knowledge {
-            BoltKnowledge::Functions { profile, names } => vec![profile, names],
-            BoltKnowledge::Counts(counts) => vec![counts],
-        };
         let counts = Layout {
-            files: made.into_iter().map(Output::from).collect(),
+            files: rest_files().iter().map(Output::from).collect(),
             ..self.layout(round, "rest", LayoutKind::Rest)
         };
         let counts = Step::new("rest-counts", Request::Layout(counts));
-        let bolt = Step::new("bolt-rest", Request::Bolt(bolt));
+        let bolt = Step::new("bolt-rest", Request::Bolt(self.rest_of()));
         Ok([counts, bolt].into_iter().chain(self.test("rest")).collect())
     }
 }

@@ -365,8 +365,7 @@ pub(crate) fn shared_notes(m: &Measurement) -> Vec<String> {
     let told = |note: &String| match rows_with(m, note) {
         rows if rows == m.comparisons.len() => format!("every row: {note}"),
         rows => {
-            let with = m.comparisons.iter().filter(|c| c.warnings.contains(note));
-            let mut names: Vec<&str> = with.map(|c| c.variant.as_str()).collect();
+            let mut names: Vec<&str> = with(m, note).map(|c| c.variant.as_str()).collect();
             names.dedup();
             let more = if names.len() > MOST_NAMES { ", …" } else { "" };
             names.truncate(MOST_NAMES);
@@ -379,8 +378,12 @@ pub(crate) fn shared_notes(m: &Measurement) -> Vec<String> {
 /// Variants that a note is told of by name.
 const MOST_NAMES: usize = 5;
 
-fn rows_with(m: &Measurement, note: &str) -> usize {
-    m.comparisons.iter().filter(|c| c.warnings.iter().any(|own| own == note)).count()
+fn rows_with(m: &Measurement, note: &String) -> usize {
+    with(m, note).count()
+}
+
+fn with<'m>(m: &'m Measurement, note: &'m String) -> impl Iterator<Item = &'m Compared> {
+    m.comparisons.iter().filter(move |c| c.warnings.contains(note))
 }
 
 /// What the numbers hold for, and what they do not.

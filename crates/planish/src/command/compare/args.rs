@@ -2,7 +2,9 @@
 
 use crate::cli::{Choice, Format};
 use compare::named::Links;
-use compare::{AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Settings, Stopping};
+use compare::{
+    AfterLink, AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Settings, Stopping,
+};
 use std::path::{Path, PathBuf};
 
 /// What to compare and how.
@@ -68,9 +70,11 @@ impl LinkArgs {
     }
 
     /// As the library has it.
-    pub fn named(&self) -> Links {
-        let LinkArgs { objects, as_built, after_link } = self.clone();
-        Links { objects, as_built, after: after_link }
+    pub fn named(&self) -> anyhow::Result<Links> {
+        let after = self.after_link.iter().map(|given| AfterLink::parse(given));
+        let after = after.collect::<Result<_, _>>()?;
+        let LinkArgs { objects, as_built, .. } = self.clone();
+        Ok(Links { objects, as_built, after })
     }
 }
 

@@ -219,7 +219,7 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     for binary in missing.iter().filter(|_| !judge.global.quiet) {
         eprintln!("planish: {binary} is not there, so the comparison goes without it (--optional)");
     }
-    let links = what.links.named();
+    let links = what.links.named()?;
     links.check(&what.binaries)?;
     let mut design = named::design(&there, &what.command, &settings)?;
     libraries::lead(&mut design, &what.library_path)?;
