@@ -159,6 +159,8 @@ pub struct Call {
     pub fresh_directories: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, Output)>,
+    /// What of that the program need not leave: an empty file is then kept.
+    pub may_lack: Vec<PathBuf>,
     /// The output that is a program, and how it is written so that its text can lie on superpages;
     /// absent where it is copied as it is.
     pub kept_program: Option<(Output, Pages)>,
@@ -186,6 +188,7 @@ impl Call {
             reads: Vec::new(),
             fresh_directories: Vec::new(),
             collect: Vec::new(),
+            may_lack: Vec::new(),
             kept_program: None,
             mapped_program: None,
             linked_program: None,
@@ -327,7 +330,9 @@ impl Call {
         writeln!(f, "{}", self.command_line())?;
         for (made, output) in &self.collect {
             let kept = quoted_path(output.as_ref());
-            writeln!(f, "{}", self.pages_of(output).command(&quoted_path(made), &kept))?;
+            let line = self.pages_of(output).command(&quoted_path(made), &kept);
+            let lacking = self.may_lack.contains(made).then(|| format!(" || : > {kept}"));
+            writeln!(f, "{line}{}", lacking.unwrap_or_default())?;
         }
         if let Some((kept, pages)) = self.rewritten() {
             let kept = quoted_path(kept.as_ref());

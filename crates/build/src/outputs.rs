@@ -77,7 +77,8 @@ impl<'c> Outputs<'c> {
         let written = call.written().map(|path| (path, PROGRAM_FAULT.to_owned()));
         let collected = call.collect.iter().map(|(made, _)| (made.as_path(), self.hint(made)));
         for (path, next) in collected.chain(written) {
-            if !self.directory.join(path).is_file() {
+            let may_lack = call.may_lack.iter().any(|lacking| lacking == path);
+            if !may_lack && !self.directory.join(path).is_file() {
                 let (step, path) = (step.to_owned(), path.to_owned());
                 return Err(Error::NoOutput { step, path, next });
             }
@@ -103,6 +104,11 @@ impl<'c> Outputs<'c> {
             if to.is_symlink() {
                 std::fs::remove_file(&to)
                     .map_err(|source| file_error(output.as_ref(), "cannot replace", source))?;
+            }
+            if call.may_lack.contains(made) && !from.is_file() {
+                beside::write(&to, b"")
+                    .map_err(|source| file_error(&to, "cannot write", source))?;
+                continue;
             }
             match call.pages_of(output) {
                 Pages::Off => beside::copy(&from, &to)

@@ -303,7 +303,7 @@ mod tests {
         let line = |n: usize| plan.steps[n].command_line();
         assert_eq!(
             line(1),
-            "planish train try --program .planish/app.base --program-output \
+            "planish train try --program .planish/app.base --metric cpu --program-output \
              .planish/log/try-1.output -- ./.planish/app.base c"
         );
         assert_eq!(

@@ -8,7 +8,7 @@ mod layouts;
 mod measured;
 mod recorded;
 
-pub use commands::{BuildCommand, LibraryRule, UserCommand};
+pub use commands::{BuildCommand, LibraryRule, LinkAgain, UserCommand};
 pub use counts::{Aggregate, MergeProfiles, Profile, Verify};
 use kernels::KernelRequest;
 pub use layouts::{

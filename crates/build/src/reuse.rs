@@ -10,6 +10,7 @@
 //! The names of files that hold parts of a cc profile contain their hash: other caches (ccache,
 //! ThinLTO's) look at names of such files alone.
 
+mod again;
 mod cc_profile;
 mod command;
 mod link;
@@ -17,6 +18,7 @@ pub(crate) mod probes;
 mod store;
 
 use crate::Error;
+pub use again::link_again;
 use cc_profile::CcText;
 use command::Compile;
 use std::ffi::{OsStr, OsString};

@@ -14,10 +14,12 @@ use crate::files::{
 use crate::request::{
     Compare, Layout, LayoutKind, MergeCounters, Report, Request, UserCommand, bound,
 };
-use crate::target::{Knowledge, Target, build_step, keeps_objects, release_request};
+use crate::target::{
+    Knowledge, Target, build_step, keeps_objects, linker_wrapper, release_request,
+};
 use crate::toolchain::Toolchain;
 use crate::words::quoted;
-use crate::{Error, Step};
+use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
 
 /// Makes steps.
@@ -57,7 +59,8 @@ impl Stages<'_> {
         let (profiles, made) = self.profiles(round);
         let name = format!("{}rebuild", round.ordinal());
         let plain = Target::plain(&name, Knowledge::Profile(&made), &rebuilt);
-        let build = self.build(Target { reuses, relocations, ..plain })?;
+        let link = if reuses { self.link_of(&rebuilt) } else { None };
+        let build = self.build(Target { reuses, relocations, link: link.as_deref(), ..plain })?;
         let verified = self.verifications(round, &made);
         let test = self.test(round.rebuilt());
         Ok(profiles.into_iter().chain([build]).chain(verified).chain(test).collect())
@@ -74,12 +77,25 @@ impl Stages<'_> {
         let name = round.of_relink("relink");
         let plain = Target::plain(&name, knowledge, &kept);
         let relocations = !counted && self.config.optimize.places_rest();
-        let build =
-            self.build(Target { reuses: true, relocations, layout: Some(&made), ..plain })?;
+        let link = self.link_of(&self.files.program(round.recorded()));
+        let (layout, link) = (Some(&made), link.as_deref());
+        let build = self.build(Target { reuses: true, relocations, layout, link, ..plain })?;
         let verified = self.layout_verifications(round);
         // Tests are for the programs of `steps`.
         let test = if counted { None } else { self.test("layout") };
         Ok(layouts.into_iter().chain([build]).chain(verified).chain(test).collect())
+    }
+
+    /// The archive of a program's link, where that alone can give it its layout: the linker compiles
+    /// all that rustc makes.
+    fn link_of(&self, program: &Path) -> Option<PathBuf> {
+        let (build, optimize) = (&self.config.build, &self.config.optimize);
+        let by_linker =
+            optimize.linker_compiles_rust(build) && Rust::of(build, self.directory).used;
+        // One link makes one program, without what BOLT needs of it.
+        let plain = build.libraries.is_empty() && !optimize.places_rest();
+        let seen = linker_wrapper(self.tools, self.directory).is_some();
+        (by_linker && plain && seen).then(|| compare::layouts::archive_beside(program))
     }
 
     /// What instrumented programs counted: one file (clang) or a folder (gcc).
@@ -153,7 +169,8 @@ impl Stages<'_> {
         }
         let (kept, counters) = (self.files.program("pgo"), self.counters());
         let plain = Target::plain("pgo-rebuild", Knowledge::Counters(&counters), &kept);
-        steps.push(self.build(Target { relocations, reuses, ..plain })?);
+        let link = if reuses { self.link_of(&kept) } else { None };
+        steps.push(self.build(Target { relocations, reuses, link: link.as_deref(), ..plain })?);
         Ok(steps.into_iter().map(Step::optional).collect())
     }
 

@@ -9,7 +9,7 @@ use crate::files::{OBJECTS_LOG, RELEASE, Round, text};
 use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
-use crate::request::{BuildCommand, LibraryRule, Request};
+use crate::request::{BuildCommand, LibraryRule, LinkAgain, Request};
 use crate::toolchain::Toolchain;
 use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,8 @@ pub struct LayoutFiles {
     pub ld_profile: PathBuf,
 }
 
+const CC_PROFILE_ENDING: &str = "_cc_profile.txt";
+
 impl LayoutFiles {
     /// The files that `planish layout --prefix PREFIX` writes.
     pub fn of(prefix: &Path) -> LayoutFiles {
@@ -31,7 +33,12 @@ impl LayoutFiles {
             name.push(ending);
             PathBuf::from(name)
         };
-        LayoutFiles { cc_profile: with("_cc_profile.txt"), ld_profile: with("_ld_profile.txt") }
+        LayoutFiles { cc_profile: with(CC_PROFILE_ENDING), ld_profile: with("_ld_profile.txt") }
+    }
+
+    /// What the names of both begin with.
+    pub fn prefix(&self) -> PathBuf {
+        text(&self.cc_profile).trim_end_matches(CC_PROFILE_ENDING).into()
     }
 
     /// The same, which must be there, by absolute names.
@@ -91,6 +98,9 @@ pub struct Target<'a> {
     pub keeps_link: bool,
     /// The layout to apply.
     pub layout: Option<&'a LayoutFiles>,
+    /// The archive of a link that gives the program its layout, where no compiler has to: the build
+    /// that is recorded leaves it, empty where it cannot; the one with the layout takes it.
+    pub link: Option<&'a Path>,
     /// Where the program is kept.
     pub kept: &'a Path,
 }
@@ -106,6 +116,7 @@ impl<'a> Target<'a> {
             relocations: false,
             keeps_link: false,
             layout: None,
+            link: None,
             kept,
         }
     }
@@ -147,7 +158,9 @@ pub fn build_request(
         .layout
         .map(|l| Ok::<_, Error>((word(&l.cc_profile)?, word(&l.ld_profile)?)))
         .transpose()?;
-    let linker = text(&directory.join(wrapper_of(&tools.cc)));
+    let linker = linker_wrapper(tools, directory);
+    // Layouts need the link of each program, a program that gets its layout by its link the one before.
+    let keeps_link = target.keeps_link || (target.link.is_some() && target.layout.is_none());
     let extras = Extras {
         address_map: target.reuses || target.address_map,
         relocations: target.relocations,
@@ -157,9 +170,7 @@ pub fn build_request(
             && !build.thinlto
             && crate::rust::asks_for_fat_lto(directory),
         keeps_link: target.keeps_link,
-        // A path with a blank would be cut in rustc's flags.
-        linker: Some(linker.as_str())
-            .filter(|path| target.keeps_link && !crate::words::is_cut(path)),
+        linker: linker.as_deref().filter(|_| keeps_link),
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
     let out = text(&directory.join(&folder));
@@ -177,6 +188,8 @@ pub fn build_request(
         program: Output::from(target.kept),
         pages: build.pages,
         address_map: extras.address_map,
+        may_lack: Vec::new(),
+        by_link: None,
         // What is built for the user to take away runs where they say.
         libraries: match target.kept.starts_with(STATE_DIRECTORY) {
             true => LibraryRule::Kept,
@@ -192,10 +205,10 @@ pub fn build_request(
             request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
         }
     }
-    if target.reuses || target.keeps_link {
+    if target.reuses || keeps_link {
         wrap(&mut request, directory);
     }
-    if target.keeps_link {
+    if keeps_link {
         let inputs = folder.join(crate::reuse::LINK);
         let variables = [
             (crate::reuse::LINK_INPUTS, text(&directory.join(&inputs))),
@@ -204,7 +217,17 @@ pub fn build_request(
         let variables = variables.map(|(name, value)| (name.to_owned(), value));
         request.environment.extend(variables);
         let kept = compare::layouts::archive_beside(target.kept);
+        if !target.keeps_link {
+            request.may_lack.push(inputs.clone());
+        }
         request.more.push((inputs, Output::from(&kept)));
+    }
+    if let (Some(archive), Some(layout)) = (target.link, target.layout) {
+        request.by_link = Some(LinkAgain {
+            archive: Input::from(archive),
+            prefix: layout.prefix(),
+            kept: target.keeps_link.then(|| folder.join(crate::reuse::LINK)),
+        });
     }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
@@ -248,6 +271,8 @@ pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path
         program: Output::from(&kept),
         pages: Pages::Off,
         address_map: false,
+        may_lack: Vec::new(),
+        by_link: None,
         // The last to be built.
         libraries: LibraryRule::Any,
         fresh_directories: vec![folder],
@@ -298,6 +323,11 @@ fn file_name(path: &str) -> &str {
 /// What stands in the place of a compiler, by the compiler's own name: build systems look at it.
 fn wrapper_of(compiler: &str) -> PathBuf {
     Path::new(STATE_DIRECTORY).join("tools").join(file_name(compiler))
+}
+
+/// What rustc links by in the compiler's place; none where a blank in its path would cut rustc's flags.
+pub(crate) fn linker_wrapper(tools: &Toolchain, directory: &Path) -> Option<String> {
+    Some(text(&directory.join(wrapper_of(&tools.cc)))).filter(|path| !crate::words::is_cut(path))
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).

@@ -1,4 +1,4 @@
-//! Does an evaluation command work, and does it run the program? Tried once with the baseline, before
+//! Does an evaluation command work, and does it run the program? Tried with the baseline, before
 //! anything is recorded: what fails in the comparison fails an hour later.
 //!
 //! Whether the program is run is seen by inotify: running a file opens it. Source: inotify(7),

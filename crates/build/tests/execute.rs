@@ -40,6 +40,8 @@ fn build_command(command: &[&str], made: &str, program: &str) -> BuildCommand {
         address_map: false,
         libraries: LibraryRule::Any,
         more: Vec::new(),
+        may_lack: Vec::new(),
+        by_link: None,
     }
 }
 

@@ -54,6 +54,18 @@ pub enum Error {
         /// The first differing line of both.
         difference: String,
     },
+    /// A command prints something else each time.
+    #[error(
+        "{command} printed something else in its second run than in its first: {difference}. If the output is \
+         random or contains times, set ignore_output = true in [evaluate]; else the programs cannot be \
+         checked to do the same work"
+    )]
+    Varies {
+        /// The command.
+        command: String,
+        /// The first differing line of both.
+        difference: String,
+    },
     /// A run took too long and was killed.
     #[error(
         "{variant} was killed in round {round} after {seconds:.1} s ({command}): it hangs, or the \

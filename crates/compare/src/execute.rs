@@ -1,12 +1,13 @@
 //! Runs programs: every binary once per round, in random order, one after the other.
 
-use crate::design::{Aslr, Slot};
+use crate::design::{Aslr, Benchmark, Slot, Variant};
 use crate::metric::{Counter, Source};
 use crate::process::{Launcher, problem};
 use crate::rounds::{Observer, Place, Ran, Runner, rounds};
 use crate::runs::Recorded;
-use crate::{Design, Error, Run, sys};
+use crate::{Design, Error, Metric, Run, sys};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -67,6 +68,49 @@ pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Err
         Some(error) => Ran::Failed(error),
         None => Ran::Runs(vec![outcome.run]),
     })
+}
+
+/// Runs a command as comparisons of a program with itself would, which must print what `metric`
+/// wants. Unless outputs are ignored it runs twice, and must print the same but for these numbers.
+///
+/// # Errors
+/// What a comparison would end with, and [`Error::Varies`] where the second run prints something
+/// else.
+pub fn repeats(
+    command: &[String],
+    metric: Metric,
+    ignore_output: bool,
+    stop: &AtomicBool,
+) -> Result<(), Error> {
+    let line = command.join(" ");
+    let variant =
+        Variant { name: line.clone(), binaries: vec![PathBuf::new()], ..Variant::default() };
+    let benchmark =
+        Benchmark { command: command.to_vec(), metrics: vec![metric], ..Benchmark::default() };
+    let design = Design {
+        variants: vec![variant],
+        benchmarks: vec![benchmark],
+        ignore_output,
+        ..Design::default()
+    };
+    let launcher = Launcher::new(&design, stop, openable_counters(&design)?);
+    let slot = Slot { variant: 0, layout: 0, copy: 0 };
+    let mut first = None;
+    for position in 0..if ignore_output { 1 } else { 2 } {
+        let bytes = design.environment_bytes(0, 0, position);
+        let outcome = launcher.once(0, slot, bytes, None)?;
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        match problem(&design, &outcome, first.as_ref()) {
+            Some(Error::Output { difference, .. }) => {
+                return Err(Error::Varies { command: line, difference });
+            }
+            Some(error) => return Err(error),
+            None => first = Some((outcome.run, outcome.stdout)),
+        }
+    }
+    Ok(())
 }
 
 fn go(

@@ -53,7 +53,7 @@ pub use design::{
     names_in_braces,
 };
 pub use error::Error;
-pub use execute::{confirm, once, run};
+pub use execute::{confirm, once, repeats, run};
 pub use kept::Keep;
 pub use layouts::LayoutMode;
 pub use machine::this_machine;

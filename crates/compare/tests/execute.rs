@@ -5,7 +5,7 @@
 use compare::result::Stopped;
 use compare::{
     AnalysisOptions, Benchmark, Design, Error, Metric, Observer, Progress, Recorded, Run, Variant,
-    analyse, run,
+    analyse, repeats, run,
 };
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -41,6 +41,23 @@ impl Observer for Until<'_> {
 fn run_all(design: &Design) -> Result<Vec<Run>, Error> {
     let stop = AtomicBool::new(false);
     run(design, &stop, Recorded::default(), &mut Until(u64::MAX, &stop)).map(|found| found.runs)
+}
+
+#[test]
+fn a_command_repeats_itself_but_for_the_numbers_of_its_metric() {
+    let tried = |script: &str, metric: &str, ignored| {
+        let command = ["sh", "-c", script].map(String::from);
+        let stop = AtomicBool::new(false);
+        repeats(&command, Metric::parse(metric).unwrap(), ignored, &stop).map_err(|e| e.to_string())
+    };
+    assert_eq!(tried("echo a", "cpu", false), Ok(()));
+    let varies = tried("echo a; echo $$", "cpu", false).unwrap_err();
+    assert!(varies.contains("second run") && varies.contains("line 2 is "), "{varies}");
+    assert_eq!(tried("echo $$", "cpu", true), Ok(()));
+    assert_eq!(tried("echo $$ ms", "output:([0-9]+) ms", false), Ok(()));
+    let none = tried("echo a", "output:([0-9]+) ms", true).unwrap_err();
+    assert!(none.contains("([0-9]+) ms"), "{none}");
+    assert!(tried("exit 3", "cpu", true).unwrap_err().contains("exit code 3"));
 }
 
 #[test]

@@ -278,9 +278,11 @@ fn what_the_evaluation_lacks_is_said_before_anything_is_recorded() {
         let words = ["optimize", "--make", "--program", "app", "--train", "{bin} train 2000"];
         project.planish(&[&words[..], &["--evaluate", evaluate]].concat())
     };
-    for (evaluate, says) in
-        [("true {bin}", "never ran"), ("sh -c '{bin} e 9; exit 3'", "ended with exit code 3")]
-    {
+    for (evaluate, says) in [
+        ("true {bin}", "never ran"),
+        ("sh -c '{bin} e 9; exit 3'", "ended with exit code 3"),
+        ("sh -c '{bin} e 9; echo $$'", "set ignore_output = true in [evaluate]"),
+    ] {
         let refused = tried(evaluate);
         let said = text(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2), "{said}");
@@ -325,9 +327,49 @@ fn a_cargo_project_is_optimised_by_one_command() {
         (&true.into(), &serde_json::Value::Null)
     );
     assert!(verified["blocks"][0].as_u64().unwrap() > 1, "{verified:#}");
+    let relink = std::fs::read_to_string(project.at(".planish/log/relink.log")).unwrap();
+    assert!(relink.starts_with("$ planish layout link "), "{relink}");
+    assert!(!relink.contains("whole build") && !relink.contains("Compiling"), "{relink}");
     let names = project.planish(&["optimize", "--cargo", "--program", "no", "--train", "{bin}"]);
     assert_eq!(names.status.code(), Some(2));
     assert!(text(&names.stderr).contains("there: app"), "{}", text(&names.stderr));
+}
+
+/// What a build script compiles is machine code when the linker gets it.
+#[test]
+fn code_in_c_of_a_cargo_project_gets_its_layout_from_its_compiler() {
+    if !can_optimize() || !has("cargo") || !has("ar") {
+        return;
+    }
+    let manifest = "[package]\nname = 'app'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n";
+    let script = r#"use std::process::Command;
+        fn main() {
+            let of = |name: &str| std::env::var(name).unwrap();
+            let (out, flags) = (of("OUT_DIR"), of("CFLAGS"));
+            let object = format!("{out}/walk.o");
+            let mut cc = Command::new(of("CC"));
+            cc.args(flags.split_whitespace()).args(["-c", "walk.c", "-o", &object]);
+            assert!(cc.status().unwrap().success());
+            let library = format!("{out}/libwalk.a");
+            assert!(Command::new("ar").args(["crs", &library, &object]).status().unwrap().success());
+            println!("cargo::rustc-link-search=native={out}\ncargo::rustc-link-lib=static=walk");
+        }"#;
+    let walk = "unsigned long walk(unsigned long n) {\n  unsigned long steps = 0;\n  while (n != 1) {\n    \
+                n = n % 2 ? 3 * n + 1 : n / 2;\n    steps++;\n  }\n  return steps;\n}\n";
+    let main = "extern \"C\" { fn walk(n: u64) -> u64; }\nfn main() {\n    let n: u64 = \
+                std::env::args().nth(2).unwrap().parse().unwrap();\n    \
+                println!(\"{}\", (1..n).map(|n| unsafe { walk(n) }).sum::<u64>());\n}\n";
+    let project = Project::new(&[
+        ("Cargo.toml", manifest),
+        ("build.rs", script),
+        ("walk.c", walk),
+        ("src/main.rs", main),
+    ]);
+    let (_, report) = project.optimize(&["--cargo"]);
+    assert_eq!(report["layout"]["verified"]["applied"], true, "{report:#}");
+    let relink = std::fs::read_to_string(project.at(".planish/log/relink.log")).unwrap();
+    assert!(relink.contains("the linker cannot place the blocks of walk"), "{relink}");
+    assert!(relink.contains("Compiling app"), "{relink}");
 }
 
 /// rustc hands the linker one module, with the standard library in it.

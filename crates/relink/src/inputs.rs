@@ -11,18 +11,16 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
+use crate::kept::Kept;
 use crate::linker::{self, Linker};
 use crate::map::{self, LiveSections};
 use crate::pad::Target;
-use crate::response::{Refused, Response};
+use crate::relocatable;
+use crate::response::Response;
 use crate::units::{self, LiveObject};
-use crate::{reach, relocatable, tar};
 
 /// Below this share of code in function sections a layout moves too little to be called random.
 const SHARE_WANTED: f64 = 0.80;
-
-/// Most bytes of an archive of a link, which is held in memory: 16 GiB.
-const MOST_OF_ARCHIVE: u64 = 16 << 30;
 
 /// Where toolchains keep their objects; code there is not the program's own.
 const SYSTEM: &[&str] =
@@ -141,44 +139,19 @@ impl Inputs {
     /// [`Error::NoLinker`], [`Error::Relocatable`], [`Error::GccLinkTime`], [`Error::NoObjects`],
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
-        let linker = Linker::find()?;
-        let bytes = given::read(archive, MOST_OF_ARCHIVE).map_err(Error::file(archive, "read"))?;
-        let damaged = |damage: tar::Damage| Error::Archive {
-            path: archive.to_owned(),
-            offset: damage.offset,
-            found: damage.found,
-        };
-        let entries = tar::entries(&bytes).map_err(damaged)?;
-        let text = entries.iter().find(|entry| entry.path == Path::new("response.txt"));
-        let Some(text) =
-            text.and_then(|entry| std::str::from_utf8(bytes.get(entry.bytes.clone())?).ok())
-        else {
-            let found = "it holds no response.txt, so lld did not write it".to_owned();
-            return Err(damaged(tar::Damage { offset: 0, found }));
-        };
-        let refused = |refused: Refused| Error::Option {
-            path: archive.to_owned(),
-            option: refused.option,
-            why: refused.why,
-        };
-        let response = Response::parse(text).map_err(refused)?;
-        if response.has(&["relocatable"]) {
-            return Err(Error::Relocatable { path: archive.to_owned() });
-        }
-        let bitcode = reach::check(&bytes, &entries).map_err(damaged)?;
-        let response = if bitcode { response.without_dependent_libraries() } else { response };
+        let kept = Kept::open(archive)?;
         let identity = hex::encode(
-            Sha256::new().chain_update(linker.version()).chain_update(&bytes).finalize(),
+            Sha256::new().chain_update(kept.linker.version()).chain_update(&kept.bytes).finalize(),
         );
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());
-        unpack(&bytes, &entries, &home)?;
+        kept.unpack(&home)?;
         let mut inputs = Inputs {
             archive: archive.to_owned(),
             home,
             identity,
-            linker,
-            response,
+            linker: kept.linker,
+            response: kept.response,
             objects: Vec::new(),
             own_order: Vec::new(),
             own_order_from: None,
@@ -413,23 +386,4 @@ fn is_function_section(name: &str) -> bool {
     ];
     (name.starts_with(".text.") || name.starts_with(".ltext."))
         && !shared.contains(&name.trim_end_matches('.'))
-}
-
-/// Writes the files of an archive below `home/root`, unless they are there.
-fn unpack(archive: &[u8], entries: &[tar::Entry], home: &Path) -> Result<(), Error> {
-    let root = home.join("root");
-    if root.is_dir() {
-        return Ok(());
-    }
-    let work = Work::new(home)?;
-    let base = work.0.join("root");
-    fs::create_dir_all(&base).map_err(Error::file(&base, "create"))?;
-    for entry in entries {
-        let path = base.join(&entry.path);
-        let directory = path.parent().unwrap_or(&base);
-        fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
-        let bytes = archive.get(entry.bytes.clone()).unwrap_or_default();
-        beside::write(&path, bytes).map_err(Error::file(&path, "write"))?;
-    }
-    work.publish("root", &root)
 }

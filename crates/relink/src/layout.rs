@@ -279,7 +279,7 @@ fn run(inputs: &Inputs, job: &Job, out: &Path) -> Result<(), Error> {
 }
 
 /// Moves a file to its place in one step, also from another file system.
-fn place(from: &Path, to: &Path) -> Result<(), Error> {
+pub(crate) fn place(from: &Path, to: &Path) -> Result<(), Error> {
     if fs::rename(from, to).is_ok() {
         return Ok(());
     }

@@ -23,9 +23,11 @@
 //! # Ok(()) }
 //! ```
 
+mod again;
 mod archive;
 mod error;
 mod inputs;
+mod kept;
 mod layout;
 mod linker;
 mod map;
@@ -53,6 +55,7 @@ pub fn files_of(
     Ok(entries.into_iter().map(|entry| (entry.path, entry.bytes)).collect())
 }
 
+pub use again::{Again, Blocks};
 pub use error::Error;
 pub use inputs::{Inputs, Survey};
 pub use layout::{Freedom, Layout, Relinked, relink, relink_in};

@@ -285,6 +285,13 @@ impl Response {
         self
     }
 
+    /// Without the relocations that only a rewriter of the program needs.
+    pub(crate) fn without_relocations(mut self) -> Response {
+        let keeping = ["emit-relocs", "q"];
+        self.lines.retain(|line| line.option().is_none_or(|option| !keeping.contains(&option)));
+        self
+    }
+
     /// The text of a response file: `first`, then this command, then `last`; each word on a line
     /// and quoted. Paths from the root lie below the directory of the link.
     pub(crate) fn render(&self, first: &[String], last: &[String]) -> String {

@@ -11,7 +11,8 @@ use std::path::Path;
 
 use common::{Build, Compiler, said, tools};
 use relink::{
-    Error, Inputs, Layout, MatchPlan, Relinked, relink, relink_in, share_at_equal_address, sizes,
+    Again, Blocks, Error, Inputs, Layout, MatchPlan, Relinked, relink, relink_in,
+    share_at_equal_address, sizes,
 };
 
 const SEEDS: u64 = 3;
@@ -307,6 +308,42 @@ fn link_time_optimised_programs_get_independent_layouts_only() {
         let links = build.path("links");
         let expected = said(&linked(&inputs, &Layout::AsBuilt, &links).path);
         assert_eq!(said(&linked(&inputs, &Layout::Independent { seed: 1 }, &links).path), expected);
+    }
+}
+
+#[test]
+fn bitcode_gets_the_layout_of_its_blocks_by_a_link_and_machine_code_is_told() {
+    for compiler in tools().into_iter().filter(|compiler| matches!(compiler, Compiler::Clang)) {
+        let build = Build::new(compiler);
+        let lto = build.inputs("lto", |sources| {
+            sources.flags = &["-flto"];
+            sources.more_flags = true;
+        });
+        let again = Again::open(lto.archive()).unwrap();
+        assert!(again.compiled_functions().is_empty());
+        let (out, archive) = (build.path("out/program"), build.path("out/link.tar"));
+        // All but the first block of the function is cold.
+        let blocks = Blocks { clusters: "v1\nf work_0\nc0\n", order: "work_0\n" };
+        again.link(blocks, &build.path("unpacked"), &out, Some(&archive)).unwrap();
+        let as_built = linked(&lto, &Layout::AsBuilt, &build.path("links")).path;
+        assert_eq!(said(&out), said(&as_built));
+        let holds = |program: &Path, name: &str| {
+            fs::read(program).unwrap().windows(name.len()).any(|part| part == name.as_bytes())
+        };
+        let cold = |program: &Path| holds(program, "work_0.cold");
+        assert!(cold(&out) && !cold(&as_built));
+        // The new link's archive holds the layout.
+        let anew = build.path("out/anew");
+        let blocks = Blocks { clusters: "v1\n", order: "" };
+        Again::open(&archive).unwrap().link(blocks, &build.path("unpacked"), &anew, None).unwrap();
+        assert!(!cold(&anew));
+        assert_eq!(std::fs::read_dir(build.path("unpacked")).unwrap().count(), 0);
+        let mapped = build.inputs("mapped", |sources| {
+            sources.flags = &["-fbasic-block-address-map"];
+            sources.more_flags = true;
+        });
+        let functions = Again::open(mapped.archive()).unwrap().compiled_functions();
+        assert!(functions.contains("work_0"), "{functions:?}");
     }
 }
 

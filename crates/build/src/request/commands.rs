@@ -48,13 +48,42 @@ pub struct BuildCommand {
     pub libraries: LibraryRule,
     /// What else is kept: (made, output).
     pub more: Vec<(PathBuf, Output)>,
+    /// What of it the command need not make: an empty file is then kept.
+    pub may_lack: Vec<PathBuf>,
+    /// How the program is made without the command, where that can be done.
+    pub by_link: Option<LinkAgain>,
+}
+
+/// Link a program again in a layout, and run the build command only where that cannot be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkAgain {
+    /// The archive of its link.
+    pub archive: Input,
+    /// What the names of the layout's files begin with.
+    pub prefix: PathBuf,
+    /// Where the archive of the new link goes.
+    pub kept: Option<PathBuf>,
 }
 
 impl BuildCommand {
     pub(super) fn call(&self) -> Call {
-        let (program, arguments) = self.command.split_first().unzip();
-        let mut call = Call::named(program.map_or("", String::as_str));
-        call = call.with_all(arguments.unwrap_or_default());
+        let mut call = match &self.by_link {
+            None => {
+                let (program, arguments) = self.command.split_first().unzip();
+                let call = Call::named(program.map_or("", String::as_str));
+                call.with_all(arguments.unwrap_or_default())
+            }
+            Some(link) => {
+                let call = Call::planish(["layout", "link", "--objects"]).with(&link.archive);
+                let call = call.with("--prefix").with(link.prefix.as_path());
+                let call = call.with("-o").with(self.made.as_path());
+                let call = match &link.kept {
+                    Some(kept) => call.with("--reproduce").with(kept.as_path()),
+                    None => call,
+                };
+                call.with("--").with_all(&self.command)
+            }
+        };
         call.environment = self.environment.clone();
         call.wrappers = self.wrappers.clone();
         let built_from = self.sources.iter().chain(&self.knowledge).chain(&self.layout);
@@ -62,6 +91,7 @@ impl BuildCommand {
         call.fresh_directories = self.fresh_directories.clone();
         let kept = (self.made.clone(), self.program.clone());
         call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
+        call.may_lack = self.may_lack.clone();
         call.mapped_program = self.address_map.then(|| self.made.clone());
         call.linked_program = Some((self.made.clone(), self.libraries));
         call.with_pages(&self.program, self.pages)

@@ -160,11 +160,15 @@ impl TrainTime {
     }
 }
 
-/// Run a command once, which must end well and run the program.
+/// See that a command ends well, runs the program and prints the same each time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TryCommand {
     /// The program that it must run.
     pub watched: Input,
+    /// What will be measured.
+    pub metric: String,
+    /// Whether it may print something else each time.
+    pub ignore_output: bool,
     /// Where what the command prints goes.
     pub program_output: PathBuf,
     /// The command.
@@ -173,7 +177,10 @@ pub struct TryCommand {
 
 impl TryCommand {
     pub(super) fn call(&self) -> Call {
-        let call = Call::planish(["train", "try", "--program"]).with(&self.watched);
+        let call = Call::planish(["train", "try", "--program"])
+            .with(&self.watched)
+            .with_option("--metric", &self.metric)
+            .with_if(self.ignore_output, "--ignore-output");
         self.command.add_to(call.with_program_output(&self.program_output))
     }
 }

@@ -141,8 +141,11 @@ impl Stages<'_> {
     /// after all recordings and builds.
     pub(crate) fn try_evaluation(&self, n: usize, command: &[String]) -> Step {
         let name = format!("try-{}", n + 1);
+        let evaluate = &self.config.evaluate;
         let request = TryCommand {
             watched: Input::from(&self.files.base),
+            metric: evaluate.metric.clone(),
+            ignore_output: evaluate.ignore_output,
             program_output: program_output(&name),
             command: of_program(command, &self.files.base, &self.libraries("base")),
         };

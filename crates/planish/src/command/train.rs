@@ -28,7 +28,7 @@ pub struct Args {
 enum What {
     /// Run each command once and print how all of them are to be recorded
     Time(TimeArgs),
-    /// Run a command once, which must end well and run the program
+    /// Does a command end well, run the program and print the same each time?
     Try(TryArgs),
     /// Record all commands as `planish train time` said, until the profile is stable, and count
     Record(Box<rounds::Args>),
@@ -80,6 +80,13 @@ struct TryArgs {
     /// The program
     #[arg(long, value_name = "FILE")]
     program: PathBuf,
+    /// What will be measured (see planish compare --metric): numbers that a pattern takes from the
+    /// output must be there, and may differ between two runs
+    #[arg(long, value_name = "METRIC", default_value = "cpu")]
+    metric: String,
+    /// Take a command that prints something else each time
+    #[arg(long)]
+    ignore_output: bool,
     /// Put what the command prints into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
@@ -155,12 +162,14 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
 fn try_once(args: &TryArgs, global: &Global) -> anyhow::Result<u8> {
     let stop = super::compare::stop_flag()?;
     let words: Vec<String> = args.what.command.iter().map(|word| build::quoted(word)).collect();
+    let metric = compare::Metric::parse(&args.metric)?;
     let log = args.program_output.as_deref();
     let timed = build::trial::try_once(&words.join(" "), &args.program, log, &stop)?;
     if !global.quiet {
         eprintln!("it runs {} and takes {:.1} s", args.program.display(), timed.seconds);
     }
-    Ok(FINE)
+    compare::repeats(&args.what.command, metric, args.ignore_output, &stop)?;
+    if stop.load(Ordering::Relaxed) { Ok(super::INTERRUPTED) } else { Ok(FINE) }
 }
 
 /// Runs a command so often. What ends it between two runs is a signal, which the program gets too.

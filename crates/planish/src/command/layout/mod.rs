@@ -2,6 +2,7 @@
 //! are they applied, and what do they look like.
 
 mod args;
+mod link;
 mod merge;
 mod show;
 mod verify;
@@ -54,6 +55,8 @@ enum Tool {
     Show(show::Args),
     /// Put the layouts of several images into one, for a build that makes all of them
     Merge(merge::Args),
+    /// Link a program of bitcode again in a layout, from the archive of its link
+    Link(link::Args),
     /// Say what in a cc profile would stop clang, and what it would skip
     Check(verify::CheckArgs),
 }
@@ -64,6 +67,7 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
         Some(Tool::Verify(args)) => verify::run(&args, global),
         Some(Tool::Show(args)) => show::run(&args, global),
         Some(Tool::Merge(args)) => merge::run(&args, global),
+        Some(Tool::Link(args)) => link::run(&args, global),
         Some(Tool::Check(args)) => verify::check(&args, global),
         None => make(&args.make, global),
     }

@@ -1,0 +1,93 @@
+//! How is a program linked again in a layout of its basic blocks, from the archive of its link?
+//!
+//! Only where the linker makes the code, of bitcode: machine code has its blocks where the compiler
+//! put them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::inputs::Work;
+use crate::kept::Kept;
+use crate::layout::place;
+
+/// A link that can be repeated.
+pub struct Again(Kept);
+
+/// The layout that a link gets.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks<'a> {
+    /// The text of the cc profile (`--lto-basic-block-sections`).
+    pub clusters: &'a str,
+    /// The text of the ld profile (`--symbol-ordering-file`).
+    pub order: &'a str,
+}
+
+impl fmt::Debug for Again {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Again").field("linker", &self.0.linker).finish_non_exhaustive()
+    }
+}
+
+impl Again {
+    /// Opens an archive that lld wrote with `--reproduce`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Archive`], [`Error::Option`], [`Error::NoLinker`], [`Error::Relocatable`],
+    /// [`Error::File`].
+    pub fn open(archive: &Path) -> Result<Again, Error> {
+        Kept::open(archive).map(Again)
+    }
+
+    /// The functions that are machine code already, with a map of their basic blocks: no link can
+    /// place these.
+    #[must_use]
+    pub fn compiled_functions(&self) -> BTreeSet<String> {
+        self.0.compiled_functions()
+    }
+
+    /// Links the program to `out`; `archive` gets what this link reads, where that is wanted. What is
+    /// unpacked lies below `directory` meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Link`] when lld refuses, [`Error::File`].
+    pub fn link(
+        &self,
+        blocks: Blocks<'_>,
+        directory: &Path,
+        out: &Path,
+        archive: Option<&Path>,
+    ) -> Result<(), Error> {
+        let directory = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
+        let home = Work::new(&directory)?;
+        self.0.unpack(&home.0)?;
+        let work = Work::new(&home.0)?;
+        work.write("clusters", blocks.clusters.as_bytes())?;
+        work.write("order", blocks.order.as_bytes())?;
+        let named = |option: &str, name: &str| format!("--{option}={}", work.seen_from_root(name));
+        let mut options = vec![
+            named("lto-basic-block-sections", "clusters"),
+            named("symbol-ordering-file", "order"),
+            // Names of functions that the linker removed are no reason for a warning each.
+            "--no-warn-symbol-ordering".to_owned(),
+            "-o".to_owned(),
+            work.seen_from_root("out"),
+        ];
+        options.extend(archive.map(|_| named("reproduce", "link.tar")));
+        let response = self.0.response.clone().without_profile_order().without_relocations();
+        let response = response.render(&[], &options);
+        let response = work.write("response.txt", response.as_bytes())?;
+        self.0.linker.link(&home.0.join("root"), &response)?;
+        if let Some(parent) = out.parent() {
+            fs::create_dir_all(parent).map_err(Error::file(parent, "create"))?;
+        }
+        if let Some(archive) = archive {
+            place(&work.0.join("link.tar"), archive)?;
+        }
+        place(&work.0.join("out"), out)
+    }
+}

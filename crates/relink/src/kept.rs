@@ -1,0 +1,116 @@
+//! The archive that lld writes of a link with `--reproduce`: read, checked and unpacked.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use beside::given;
+use object::read::archive::ArchiveFile;
+use object::read::elf::{FileHeader, SectionHeader, Sym};
+use object::{Endianness, elf};
+
+use crate::error::Error;
+use crate::inputs::Work;
+use crate::linker::Linker;
+use crate::response::{Refused, Response};
+use crate::{reach, tar};
+
+/// Most bytes of an archive of a link, which is held in memory: 16 GiB.
+const MOST_OF_ARCHIVE: u64 = 16 << 30;
+
+/// Section types of maps of basic blocks: LLVM before 16, and since (llvm/BinaryFormat/ELF.h).
+const BLOCK_MAPS: [u32; 2] = [0x6fff_4c08, 0x6fff_4c0a];
+
+/// The archive of a link, checked, as it lies in memory.
+pub(crate) struct Kept {
+    pub(crate) linker: Linker,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) entries: Vec<tar::Entry>,
+    pub(crate) response: Response,
+}
+
+impl Kept {
+    /// Reads it; nothing is unpacked.
+    pub(crate) fn open(archive: &Path) -> Result<Kept, Error> {
+        let linker = Linker::find()?;
+        let bytes = given::read(archive, MOST_OF_ARCHIVE).map_err(Error::file(archive, "read"))?;
+        let damaged = |damage: tar::Damage| Error::Archive {
+            path: archive.to_owned(),
+            offset: damage.offset,
+            found: damage.found,
+        };
+        let entries = tar::entries(&bytes).map_err(damaged)?;
+        let text = entries.iter().find(|entry| entry.path == Path::new("response.txt"));
+        let Some(text) =
+            text.and_then(|entry| std::str::from_utf8(bytes.get(entry.bytes.clone())?).ok())
+        else {
+            let found = "it holds no response.txt, so lld did not write it".to_owned();
+            return Err(damaged(tar::Damage { offset: 0, found }));
+        };
+        let refused = |refused: Refused| Error::Option {
+            path: archive.to_owned(),
+            option: refused.option,
+            why: refused.why,
+        };
+        let response = Response::parse(text).map_err(refused)?;
+        if response.has(&["relocatable"]) {
+            return Err(Error::Relocatable { path: archive.to_owned() });
+        }
+        let bitcode = reach::check(&bytes, &entries).map_err(damaged)?;
+        let response = if bitcode { response.without_dependent_libraries() } else { response };
+        Ok(Kept { linker, bytes, entries, response })
+    }
+
+    /// Writes its files below `home/root`, unless they are there.
+    pub(crate) fn unpack(&self, home: &Path) -> Result<(), Error> {
+        let root = home.join("root");
+        if root.is_dir() {
+            return Ok(());
+        }
+        let work = Work::new(home)?;
+        let base = work.0.join("root");
+        fs::create_dir_all(&base).map_err(Error::file(&base, "create"))?;
+        for entry in &self.entries {
+            let path = base.join(&entry.path);
+            let directory = path.parent().unwrap_or(&base);
+            fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
+            let bytes = self.bytes.get(entry.bytes.clone()).unwrap_or_default();
+            beside::write(&path, bytes).map_err(Error::file(&path, "write"))?;
+        }
+        work.publish("root", &root)
+    }
+
+    /// The functions of its machine code whose basic blocks its compiler noted down: only the compiler
+    /// can place them.
+    pub(crate) fn compiled_functions(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for entry in &self.entries {
+            let bytes = self.bytes.get(entry.bytes.clone()).unwrap_or_default();
+            if let Ok(library) = ArchiveFile::parse(bytes) {
+                let members = library.members().filter_map(|member| member.ok()?.data(bytes).ok());
+                members.for_each(|member| add_functions(member, &mut found));
+            } else {
+                add_functions(bytes, &mut found);
+            }
+        }
+        found
+    }
+}
+
+/// Adds the functions of an object with a map of basic blocks; what is no such object has none.
+fn add_functions(bytes: &[u8], found: &mut BTreeSet<String>) {
+    type Elf = elf::FileHeader64<Endianness>;
+    let read = || {
+        let header = Elf::parse(bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, bytes).ok()?;
+        sections.iter().find(|section| BLOCK_MAPS.contains(&section.sh_type(endian).0))?;
+        Some((endian, sections.symbols(endian, bytes, elf::SHT_SYMTAB).ok()?))
+    };
+    let Some((endian, symbols)) = read() else { return };
+    let functions = symbols
+        .iter()
+        .filter(|symbol| symbol.st_type() == elf::STT_FUNC && !symbol.is_undefined(endian));
+    let names = functions.filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
+    found.extend(names.map(|name| String::from_utf8_lossy(name).into_owned()));
+}
