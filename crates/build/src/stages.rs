@@ -92,8 +92,9 @@ impl Stages<'_> {
         let (build, optimize) = (&self.config.build, &self.config.optimize);
         let by_linker =
             optimize.linker_compiles_rust(build) && Rust::of(build, self.directory).used;
-        // One link makes one program, without what BOLT needs of it.
-        let plain = build.libraries.is_empty() && !optimize.places_rest();
+        // Such a link makes one program, without what BOLT needs of it, and leaves nothing to repeat.
+        let repeated = self.config.evaluate.layouts > 0;
+        let plain = build.libraries.is_empty() && !optimize.places_rest() && !repeated;
         let seen = linker_wrapper(self.tools, self.directory).is_some();
         (by_linker && plain && seen).then(|| compare::layouts::archive_beside(program))
     }

@@ -223,11 +223,8 @@ pub fn build_request(
         request.more.push((inputs, Output::from(&kept)));
     }
     if let (Some(archive), Some(layout)) = (target.link, target.layout) {
-        request.by_link = Some(LinkAgain {
-            archive: Input::from(archive),
-            prefix: layout.prefix(),
-            kept: target.keeps_link.then(|| folder.join(crate::reuse::LINK)),
-        });
+        request.by_link =
+            Some(LinkAgain { archive: Input::from(archive), prefix: layout.prefix() });
     }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
@@ -237,6 +234,7 @@ pub fn build_request(
     if let (Phase::Profiled(_), Some(read)) = (phase, read)
         && tools.rust_takes_z
         && Rust::of(build, directory).used
+        && request.by_link.is_none()
     {
         // Those of another build would speak for this one.
         request.fresh_directories.push(flags::remarks_of(&text(read)).into());

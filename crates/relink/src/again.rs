@@ -8,6 +8,8 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
+use beside::given;
+
 use crate::error::Error;
 use crate::inputs::Work;
 use crate::kept::Kept;
@@ -19,10 +21,10 @@ pub struct Again(Kept);
 /// The layout that a link gets.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocks<'a> {
-    /// The text of the cc profile (`--lto-basic-block-sections`).
-    pub clusters: &'a str,
-    /// The text of the ld profile (`--symbol-ordering-file`).
-    pub order: &'a str,
+    /// The cc profile (`--lto-basic-block-sections`).
+    pub clusters: &'a Path,
+    /// The ld profile (`--symbol-ordering-file`).
+    pub order: &'a Path,
 }
 
 impl fmt::Debug for Again {
@@ -49,44 +51,34 @@ impl Again {
         self.0.compiled_functions()
     }
 
-    /// Links the program to `out`; `archive` gets what this link reads, where that is wanted. What is
-    /// unpacked lies below `directory` meanwhile.
+    /// Links the program to `out`. What is unpacked lies below `directory` meanwhile.
     ///
     /// # Errors
     ///
     /// [`Error::Link`] when lld refuses, [`Error::File`].
-    pub fn link(
-        &self,
-        blocks: Blocks<'_>,
-        directory: &Path,
-        out: &Path,
-        archive: Option<&Path>,
-    ) -> Result<(), Error> {
-        let directory = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
+    pub fn link(&self, blocks: Blocks<'_>, directory: &Path, out: &Path) -> Result<(), Error> {
+        let absolute = |path: &Path| std::path::absolute(path).map_err(Error::file(path, "find"));
+        let (directory, clusters) = (absolute(directory)?, absolute(blocks.clusters)?);
+        let order = given::read(blocks.order, given::DATA);
+        let order = order.map_err(Error::file(blocks.order, "read"))?;
         let home = Work::new(&directory)?;
         self.0.unpack(&home.0)?;
         let work = Work::new(&home.0)?;
-        work.write("clusters", blocks.clusters.as_bytes())?;
-        work.write("order", blocks.order.as_bytes())?;
-        let named = |option: &str, name: &str| format!("--{option}={}", work.seen_from_root(name));
-        let mut options = vec![
-            named("lto-basic-block-sections", "clusters"),
-            named("symbol-ordering-file", "order"),
+        work.write("order", &order)?;
+        let options = [
+            format!("--lto-basic-block-sections={}", clusters.display()),
+            format!("--symbol-ordering-file={}", work.seen_from_root("order")),
             // Names of functions that the linker removed are no reason for a warning each.
             "--no-warn-symbol-ordering".to_owned(),
             "-o".to_owned(),
             work.seen_from_root("out"),
         ];
-        options.extend(archive.map(|_| named("reproduce", "link.tar")));
         let response = self.0.response.clone().without_profile_order().without_relocations();
         let response = response.render(&[], &options);
         let response = work.write("response.txt", response.as_bytes())?;
         self.0.linker.link(&home.0.join("root"), &response)?;
         if let Some(parent) = out.parent() {
             fs::create_dir_all(parent).map_err(Error::file(parent, "create"))?;
-        }
-        if let Some(archive) = archive {
-            place(&work.0.join("link.tar"), archive)?;
         }
         place(&work.0.join("out"), out)
     }

@@ -61,8 +61,6 @@ pub struct LinkAgain {
     pub archive: Input,
     /// What the names of the layout's files begin with.
     pub prefix: PathBuf,
-    /// Where the archive of the new link goes.
-    pub kept: Option<PathBuf>,
 }
 
 impl BuildCommand {
@@ -77,10 +75,6 @@ impl BuildCommand {
                 let call = Call::planish(["layout", "link", "--objects"]).with(&link.archive);
                 let call = call.with("--prefix").with(link.prefix.as_path());
                 let call = call.with("-o").with(self.made.as_path());
-                let call = match &link.kept {
-                    Some(kept) => call.with("--reproduce").with(kept.as_path()),
-                    None => call,
-                };
                 call.with("--").with_all(&self.command)
             }
         };

@@ -6,8 +6,8 @@ use crate::target::LayoutFiles;
 use relink::{Again, Blocks};
 use std::path::Path;
 
-/// Links a program to `out` again in a layout, from the archive of its link; `kept` gets the archive
-/// of the new link. Where it has to be built, the result says why.
+/// Links a program to `out` again in a layout, from the archive of its link. Where it has to be
+/// built, the result says why.
 ///
 /// # Errors
 /// Where the files of the layout cannot be read.
@@ -15,13 +15,8 @@ pub fn link_again(
     archive: &Path,
     layout: &LayoutFiles,
     out: &Path,
-    kept: Option<&Path>,
 ) -> Result<Option<String>, Error> {
     let clusters = CcText::read(&layout.cc_profile)?;
-    let ld_profile = &layout.ld_profile;
-    let order = beside::given::read_text(ld_profile, beside::given::DATA).map_err(|source| {
-        Error::File { path: ld_profile.clone(), action: "cannot read", source }
-    })?;
     // What a build leaves where its link was not seen.
     if archive.metadata().is_ok_and(|about| about.len() == 0) {
         return Ok(Some("the link of the program was not kept".to_owned()));
@@ -36,8 +31,8 @@ pub fn link_again(
         return Ok(Some(format!("the linker cannot place the blocks of {name}, its compiler can")));
     }
     let directory = out.parent().filter(|path| !path.as_os_str().is_empty());
-    let blocks = Blocks { clusters: &clusters.whole, order: &order };
-    match again.link(blocks, directory.unwrap_or(Path::new(".")), out, kept) {
+    let blocks = Blocks { clusters: &layout.cc_profile, order: &layout.ld_profile };
+    match again.link(blocks, directory.unwrap_or(Path::new(".")), out) {
         Ok(()) => Ok(None),
         Err(error) => Ok(Some(error.to_string())),
     }

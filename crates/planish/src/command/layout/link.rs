@@ -20,9 +20,6 @@ pub struct Args {
     /// The program to write
     #[arg(short, long, required = true, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write the archive of the new link, too
-    #[arg(long, value_name = "FILE")]
-    pub reproduce: Option<PathBuf>,
     /// What builds the program with the layout where its link alone cannot
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
@@ -35,10 +32,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         bail!("--objects FILE, --prefix PREFIX and --output FILE are needed")
     };
     let layout = LayoutFiles::open(prefix)?;
-    let written = [Some(out), args.reproduce.as_ref()].into_iter().flatten();
     let read = [objects, &layout.cc_profile, &layout.ld_profile].into_iter();
-    output::refuse_inputs(written.map(PathBuf::as_path), read.map(PathBuf::as_path))?;
-    let Some(why) = reuse::link_again(objects, &layout, out, args.reproduce.as_deref())? else {
+    output::refuse_inputs([out.as_path()], read.map(PathBuf::as_path))?;
+    let Some(why) = reuse::link_again(objects, &layout, out)? else {
         return Ok(FINE);
     };
     if args.command.is_empty() {
