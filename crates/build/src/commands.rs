@@ -185,7 +185,7 @@ impl Evaluate {
         let rounds = self.rounds();
         if rounds < 6 {
             return Err(format!(
-                "[evaluate] rounds = {rounds}: fewer than 6 cannot show anything at 5 %; 30 is usual"
+                "[evaluate] rounds = {rounds}: fewer than 6 cannot show a difference at 5 %; 30 is usual"
             ));
         }
         if rounds > MOST_ROUNDS {
@@ -196,7 +196,7 @@ impl Evaluate {
         }
         if (1..LEAST_LAYOUTS).contains(&self.layouts) {
             return Err(format!(
-                "[evaluate] layouts = {}: fewer than {LEAST_LAYOUTS} cannot show anything at 5 %; 8 is \
+                "[evaluate] layouts = {}: fewer than {LEAST_LAYOUTS} cannot show a difference at 5 %; 8 is \
                  usual, 0 measures the programs as built",
                 self.layouts
             ));

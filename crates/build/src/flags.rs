@@ -110,7 +110,10 @@ pub fn variables(
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
     let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
-    let rust = rust_flags(tools, phase, extras, through_linker);
+    let mut rust = rust_flags(tools, phase, extras, through_linker);
+    if options.inline_by_benefit && matches!(phase, Phase::Profiled(_)) && tools.rust_takes_z {
+        rust.push_str(&format!(" -Cllvm-args={INLINE_BY_BENEFIT}"));
+    }
     // With full link-time optimisation rustc hands the linker one module, optimised; with the thin
     // one of cargo it would leave it nothing to compile.
     let lto = if extras.fat_lto { "fat" } else { "off" };
@@ -185,6 +188,10 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
     }
 }
 
+/// LLVM's inliner does so by itself where a profile was instrumented, and with a sample profile only
+/// where it is told (`llvm/lib/Analysis/InlineCost.cpp`, `isCostBenefitAnalysisEnabled`).
+const INLINE_BY_BENEFIT: &str = "-inline-enable-cost-benefit-analysis";
+
 /// The named options of `[optimize]`.
 fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
     if build.compiler == Compiler::Clang && options.ext_tsp {
@@ -193,6 +200,10 @@ fn add_options(flags: &mut Flags, build: &Build, options: &Optimize) {
         // it are placed the old way.
         flags.compile("-mllvm -enable-ext-tsp-block-placement");
         flags.link("-Wl,-mllvm,-enable-ext-tsp-block-placement");
+    }
+    if build.compiler == Compiler::Clang && options.inline_by_benefit {
+        flags.compile(&format!("-mllvm {INLINE_BY_BENEFIT}"));
+        flags.link(&format!("-Wl,-mllvm,{INLINE_BY_BENEFIT}"));
     }
     // What the code generator is told by a function's attributes goes through LTO by itself; the
     // rest the linker must be told, too: also where only the project itself knows that it uses LTO,

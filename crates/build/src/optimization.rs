@@ -19,6 +19,8 @@ pub struct Optimize {
     pub clone: bool,
     /// Ext-TSP block placement (clang).
     pub ext_tsp: bool,
+    /// The inliner weighs the cycles that a hot call saves against the bytes that it adds (clang).
+    pub inline_by_benefit: bool,
     /// Cold blocks of functions go to sections of their own, by the profile (clang).
     pub split_functions: bool,
     /// Every function gets a section of its own.
@@ -40,6 +42,7 @@ impl Default for Optimize {
             test: None,
             clone: true,
             ext_tsp: true,
+            inline_by_benefit: true,
             split_functions: false,
             function_sections: false,
             group_text: false,

@@ -60,7 +60,7 @@ fn too_few_rounds_for_so_many_rows_are_named() {
     for c in &told.comparisons {
         assert_eq!(c.verdict, Verdict::Undecided);
         assert!(
-            c.warnings[0].contains("8 rounds cannot show anything at 5 % among 8 rows; 9 are"),
+            c.warnings[0].contains("8 rounds cannot show a difference at 5 % among 8 rows; 9 are"),
             "{c:?}"
         );
         // The interval is not passed over, and the number is the right one.

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const COMPARISONS: usize = 400;
 /// Label swaps drawn for each: p-values in steps of a thousandth.
 const DRAWS: usize = 999;
-/// Fewer rounds cannot show anything at 5 %.
+/// Fewer rounds cannot show a difference at 5 %.
 const LEAST_ROUNDS: u32 = 6;
 /// Runs for so many comparisons side by side; more are made from windows that overlap.
 const SIDE_BY_SIDE: u32 = 10;
@@ -51,7 +51,7 @@ pub fn calibrate(
     let rounds = same.rounds;
     if rounds < LEAST_ROUNDS {
         return Err(Error::Design(format!(
-            "--rounds {rounds}: fewer than {LEAST_ROUNDS} cannot show anything at 5 %"
+            "--rounds {rounds}: fewer than {LEAST_ROUNDS} cannot show a difference at 5 %"
         )));
     }
     let words = same.benchmarks.first().map(|benchmark| benchmark.command.join(" "));

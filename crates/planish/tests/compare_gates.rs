@@ -206,7 +206,7 @@ fn a_gate_that_could_never_be_hit_is_refused_before_anything_runs() {
     let (code, _, said) = folder.ran(&words);
     assert_eq!(code, 2, "{said}");
     assert!(
-        said.contains("5 rounds cannot show anything at 5 %; 6 are the least; so --fail-if"),
+        said.contains("5 rounds cannot show a difference at 5 %; 6 are the least; so --fail-if"),
         "{said}"
     );
     let many = [

@@ -3,8 +3,10 @@
 use crate::child::{self, Workload};
 use crate::features::features;
 use crate::file::Output;
+use crate::streaming::Compression;
 use crate::sys::{self, ForwardSignals, Map};
 use crate::{Counted, Ending, Error, Summary, attr, elf, leftovers, merge, plugin};
+use perfdata::Features;
 use qemu_branches::spool;
 use std::ffi::OsString;
 use std::fs::File;
@@ -27,11 +29,18 @@ pub struct EmulationOptions {
     pub call_chains: bool,
     /// The plugin, when it is not where it is looked for.
     pub plugin: Option<PathBuf>,
+    /// Whether and how deep the recording is compressed.
+    pub compression: Compression,
 }
 
 impl Default for EmulationOptions {
     fn default() -> EmulationOptions {
-        EmulationOptions { period: 1000, call_chains: false, plugin: None }
+        EmulationOptions {
+            period: 1000,
+            call_chains: false,
+            plugin: None,
+            compression: Compression::default(),
+        }
     }
 }
 
@@ -152,7 +161,9 @@ pub fn record(
     let ran = run(workload, options, &spool, &forward, false)?;
     let read = Error::io(&spool.path, "read");
     let map = File::open(&spool.path).and_then(|file| Map::of(&file)).map_err(read)?;
-    let merged = merge::merge(&spool.path, &map, &mut file, options.call_chains)?;
+    let mut rounds = merge::Rounds::into(&mut file, options.compression)?;
+    let merged = merge::merge(&spool.path, &map, &mut rounds, options.call_chains)?;
+    let compressed = rounds.compressed();
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     let (taken, lost) = (count(&spool.header.taken_branches), count(&spool.header.lost_samples));
     if merged.samples == 0 {
@@ -169,7 +180,9 @@ pub fn record(
         };
         return Err(Error::Empty { reason });
     }
-    let bytes = file.finish(&features(Some(ran.machine.name()), None, &merged, None))?;
+    let features =
+        Features { compressed, ..features(Some(ran.machine.name()), None, &merged, None) };
+    let bytes = file.finish(&features)?;
     Ok(Summary {
         output: output.to_owned(),
         bytes,

@@ -23,6 +23,7 @@ use crate::file::Output;
 use crate::machine::{Board, Limits, Plugin, Run, Transcript, Watcher};
 use crate::modules::{apart, parse_line};
 use crate::seen::BuildId;
+use crate::streaming::Compression;
 use crate::sys::{ForwardSignals, Map};
 use crate::{Error, Summary, attr, merge};
 use qemu_branches::records::{self, Stamp};
@@ -220,8 +221,9 @@ pub fn record(
     modules.iter().try_for_each(|module| file.records(&module.record(stamp)))?;
     file.records(&records::comm(Stamp { pid: 0, ..stamp }, b"swapper", false))?;
     let map = File::open(&spool.path).and_then(|file| Map::of(&file));
-    let merged =
-        merge::merge(&spool.path, &map.map_err(Error::io(&spool.path, "read"))?, &mut file, false)?;
+    let map = map.map_err(Error::io(&spool.path, "read"))?;
+    let mut rounds = merge::Rounds::into(&mut file, Compression::Off)?;
+    let merged = merge::merge(&spool.path, &map, &mut rounds, false)?;
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
     let (taken, lost) = (count(&spool.header.taken_branches), count(&spool.header.lost_samples));
     if merged.samples == 0 {

@@ -3,8 +3,10 @@
 use crate::Error;
 use crate::file::Output;
 use crate::seen::{Seen, mmap_build_id};
+use crate::streaming::Compression;
 use crate::sys::Map;
-use perfdata::kind;
+use perfdata::write::{CompressedKind, Compressor};
+use perfdata::{CompressedInfo, kind};
 use qemu_branches::spool::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, GRANULE_BYTES, HEADER_BYTES};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -91,6 +93,58 @@ pub(crate) fn streams<'s>(
     Ok(found)
 }
 
+/// The way of merged records into a file, a round at a time.
+pub(crate) struct Rounds<'o> {
+    output: &'o mut Output,
+    /// What compresses a round, and where that goes.
+    compressor: Option<Compressor>,
+    packed: Vec<u8>,
+    /// The records of this round that wait for it.
+    round: Vec<u8>,
+    bytes: u64,
+}
+
+impl<'o> Rounds<'o> {
+    /// Rounds into `output`.
+    pub(crate) fn into(
+        output: &'o mut Output,
+        compression: Compression,
+    ) -> Result<Rounds<'o>, Error> {
+        let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
+        let compressor = compression.first_level().map(begin).transpose().map_err(unpacked)?;
+        Ok(Rounds { output, compressor, packed: Vec::new(), round: Vec::new(), bytes: 0 })
+    }
+
+    /// Bytes before and after compression, where there is one.
+    pub(crate) fn compressed(&self) -> Option<CompressedInfo> {
+        self.compressor.as_ref().map(Compressor::describe)
+    }
+
+    fn add(&mut self, record: &[u8]) -> Result<(), Error> {
+        match self.compressor {
+            Some(_) => self.round.extend_from_slice(record),
+            None => self.output.records(record)?,
+        }
+        self.bytes += record.len() as u64;
+        if self.bytes >= ROUND_BYTES { self.finish() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        if let Some(compressor) = &mut self.compressor {
+            self.packed.clear();
+            compressor.compress(&self.round, &mut self.packed).map_err(unpacked)?;
+            self.round.clear();
+            self.output.records(&self.packed)?;
+        }
+        self.bytes = 0;
+        self.output.finish_round()
+    }
+}
+
+fn unpacked(error: perfdata::Error) -> Error {
+    Error::Compression { reason: error.to_string() }
+}
+
 /// Copies all records, oldest first. Equal times keep the order of the streams' numbers, which puts
 /// a process's own records (its mappings) before its threads' samples.
 ///
@@ -98,7 +152,7 @@ pub(crate) fn streams<'s>(
 pub(crate) fn merge(
     path: &Path,
     spool: &Map,
-    output: &mut Output,
+    rounds: &mut Rounds<'_>,
     chains: bool,
 ) -> Result<Seen, Error> {
     let mut streams = streams(path, spool)?;
@@ -107,7 +161,6 @@ pub(crate) fn merge(
         queue.extend(stream.peek().map(|record| Reverse((record.time, *id))));
     }
     let mut merged = Seen::default();
-    let mut round_at = output.data_bytes();
     while let Some(Reverse((_, id))) = queue.pop() {
         let next_other = queue.peek().map(|Reverse(next)| *next);
         let Some(stream) = streams.get_mut(&id) else { continue };
@@ -118,15 +171,11 @@ pub(crate) fn merge(
                 break;
             }
             note(&mut merged, &record, chains);
-            output.records(record.bytes)?;
+            rounds.add(record.bytes)?;
             stream.at += record.bytes.len();
-            if output.data_bytes() - round_at >= ROUND_BYTES {
-                output.finish_round()?;
-                round_at = output.data_bytes();
-            }
         }
     }
-    output.finish_round()?;
+    rounds.finish()?;
     Ok(merged)
 }
 

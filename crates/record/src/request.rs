@@ -6,6 +6,7 @@ use crate::live::{self, Rate};
 use crate::settings::CallGraph;
 use crate::target::Target;
 use crate::{Error, Summary, emulate, software};
+use perfdata::Features;
 use perfdata::write::PipeWriter;
 use std::io::{self, Write};
 use std::path::Path;
@@ -81,7 +82,8 @@ impl Request {
     fn beyond_emulation(&self) -> Option<&'static str> {
         let chains = self.call_chains();
         let followed = |option: &&str| chains && matches!(*option, "-g" | "--call-graph");
-        self.given.iter().copied().find(|option| !followed(option))
+        let packed = |option: &&str| matches!(*option, "-z" | "--no-compress");
+        self.given.iter().copied().find(|option| !followed(option) && !packed(option))
     }
 
     fn call_chains(&self) -> bool {
@@ -219,7 +221,12 @@ impl Decided {
                     _ => usual.period,
                 };
                 let call_chains = self.request.call_chains();
-                let options = emulate::EmulationOptions { period, call_chains, ..usual };
+                let options = emulate::EmulationOptions {
+                    period,
+                    call_chains,
+                    compression: live.streaming.compression,
+                    ..usual
+                };
                 let command = command.ok_or(Error::NoCommand)?;
                 emulate::record(command, output, &options).map_err(nothing_kept)
             }
@@ -255,7 +262,9 @@ fn send(recording: &Path, out: impl Write) -> Result<(), Error> {
     };
     let input = perfdata::Input::open(recording).map_err(unread)?;
     let out = io::BufWriter::with_capacity(1 << 18, out);
-    let mut pipe = PipeWriter::new(out, input.attrs(), input.features()).map_err(failed)?;
+    // What is sent is read, and so no longer compressed.
+    let features = Features { compressed: None, ..input.features().clone() };
+    let mut pipe = PipeWriter::new(out, input.attrs(), &features).map_err(failed)?;
     let mut chunks = input.chunks().map_err(unread)?;
     while let Some(chunk) = chunks.next() {
         let chunk = chunk.map_err(unread)?;

@@ -308,6 +308,7 @@ const LLVM: &[&str] = &[
     "hot-cold-split",
     "import-instr-limit",
     "improved-fs-discriminator",
+    "inline-enable-cost-benefit-analysis",
     "inline-threshold",
     "mc-relax-all",
     "relax-elf-relocations",

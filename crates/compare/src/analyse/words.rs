@@ -212,7 +212,7 @@ impl Told<'_> {
             let among =
                 if self.among > 1 { format!(" among {} rows", self.among) } else { String::new() };
             return Some(format!(
-                "{} rounds cannot show anything at 5 %{among}; {least} are the least",
+                "{} rounds cannot show a difference at 5 %{among}; {least} are the least",
                 c.n
             ));
         }
