@@ -2,7 +2,7 @@
 title="SQLite (demo)"
 project=(--build ./build.sh --program shop)
 # Static: the C library's functions are the rest that the layout cannot reach.
-more=('optimize.steps=["autofdo","propeller","bolt-rest"]' 'build.profiled_flags="-mllvm -inline-enable-cost-benefit-analysis"')
+more=('optimize.steps=["autofdo","propeller","bolt-rest"]')
 train=("{bin} train 100")
 evaluate=("{bin} eval 65")
 prepare() {

@@ -110,10 +110,7 @@ pub fn variables(
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
     let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
-    let mut rust = rust_flags(tools, phase, extras, through_linker);
-    if options.inline_by_benefit && matches!(phase, Phase::Profiled(_)) && tools.rust_takes_z {
-        rust.push_str(&format!(" -Cllvm-args={INLINE_BY_BENEFIT}"));
-    }
+    let rust = rust_flags(tools, phase, extras, options.inline_by_benefit, through_linker);
     // With full link-time optimisation rustc hands the linker one module, optimised; with the thin
     // one of cargo it would leave it nothing to compile.
     let lto = if extras.fat_lto { "fat" } else { "off" };
@@ -300,6 +297,7 @@ mod tests {
     fn named_options_are_for_builds_with_a_profile() {
         let options = Optimize {
             ext_tsp: false,
+            inline_by_benefit: false,
             split_functions: true,
             group_text: true,
             align_functions: Some(64),
@@ -408,11 +406,12 @@ mod tests {
         let base = of(Phase::Baseline);
         assert_eq!(base, "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none -Zdebug-info-for-profiling");
         let remarks = "-Cremark=sample-profile -Zremark-dir=/p/app.afdo.remarks";
-        let profiled = format!("{base} -Zprofile-sample-use=/p/app.afdo {remarks}");
+        let inlines = "-Cllvm-args=-inline-enable-cost-benefit-analysis";
+        let profiled = format!("{base} -Zprofile-sample-use=/p/app.afdo {remarks} {inlines}");
         assert_eq!(of(Phase::Profiled("/p/app.afdo")), profiled);
         assert_eq!(of(Phase::Instrumented("/p")), format!("{base} -Cprofile-generate=/p"));
         let extras = Extras { relocations: true, ..Extras::default() };
-        let bolt = rust_flags(&tools(), Phase::Baseline, extras, None);
+        let bolt = rust_flags(&tools(), Phase::Baseline, extras, true, None);
         assert_eq!(bolt, format!("{base} -Clink-arg=-Wl,--emit-relocs"));
         assert_eq!(of(Phase::Counted("/p/c")), format!("{base} -Cprofile-use=/p/c"));
     }

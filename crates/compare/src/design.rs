@@ -238,7 +238,9 @@ impl Design {
             let least = statistics::power::least_rounds(rows as f64);
             let rounds = self.rounds;
             return (rounds < least).then(|| {
-                format!("{rounds} rounds cannot show a difference at 5 %{among}; {least} are the least")
+                format!(
+                    "{rounds} rounds cannot show a difference at 5 %{among}; {least} are the least"
+                )
             });
         }
         let mut linked = (1..self.variants.len()).filter(|&at| self.layouts_of(at) > 0);

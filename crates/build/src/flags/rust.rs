@@ -1,6 +1,6 @@
 //! Which flags does rustc get?
 
-use super::{Extras, Phase};
+use super::{Extras, INLINE_BY_BENEFIT, Phase};
 use crate::toolchain::Toolchain;
 
 /// Where rustc's remarks about a profile go, and are looked for: it records no command line, so
@@ -21,6 +21,7 @@ pub(super) fn rust_flags(
     tools: &Toolchain,
     phase: Phase,
     extras: Extras,
+    inline_by_benefit: bool,
     link: Option<&str>,
 ) -> String {
     let mut flags = "-Copt-level=3 -Cdebuginfo=1 -Cstrip=none".to_owned();
@@ -34,6 +35,9 @@ pub(super) fn rust_flags(
             flags.push_str(&format!(
                 " -Zprofile-sample-use={path} -Cremark=sample-profile -Zremark-dir={remarks}"
             ));
+            if inline_by_benefit {
+                flags.push_str(&format!(" -Cllvm-args={INLINE_BY_BENEFIT}"));
+            }
         }
         Phase::Profiled(_) => {}
         // LLVM_PROFILE_FILE says where; build scripts that hand rustc's flags on to a compiler of C
