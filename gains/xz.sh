@@ -3,7 +3,6 @@ title="xz 5.4"
 project=(--autotools --program src/xz/xz)
 more=('optimize.steps=["autofdo","propeller"]')
 train=("{bin} -k -c -T1 -4 $work/corpus/train.txt" "{bin} -d -k -c -T1 $at/train.xz")
-# Many short runs tell more than few long ones.
 evaluate=("{bin} -k -c -T1 -6 $at/evaluate.txt")
 prepare() {
   debian xz-utils

@@ -4,7 +4,6 @@ project=(--make --program programs/zstd)
 more=('optimize.steps=["autofdo","propeller"]')
 # The level that is measured, on other text: level 12 searches with other functions than level 13.
 train=("{bin} -q -c -13 --single-thread $work/corpus/train.txt" "{bin} -q -c -3 --single-thread $work/corpus/train.txt")
-# Many short runs tell more than few long ones.
 evaluate=("{bin} -q -c -13 --single-thread $at/evaluate.txt")
 prepare() {
   debian libzstd

@@ -3,8 +3,8 @@
 #   scripts/gains.sh [PROGRAM...]       one or all of gains/*.sh; writes measurements/gains.json and gains.md
 #
 # Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
-# measures (other input). GAINS_ROUNDS: rounds of the comparison of CPU time (default 20; 10 where each round runs 8 random
-# links of every program besides the program as built). GAINS_KEPT=DIRECTORY: a trial, whose gains.json and gains.md go there;
+# measures (other input). GAINS_ROUNDS: rounds of the comparison of CPU time (default 30, which on a quiet machine tell
+# programs apart to half a per cent where a run takes some tenths of a second). GAINS_KEPT=DIRECTORY: a trial, whose gains.json and gains.md go there;
 # measurements and README.md stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -61,7 +61,7 @@ one() {
   title="" project=() train=() evaluate=() more=() counted=(env) also='["pgo","bolt","pgo-bolt","pgo-layout"]'
   # shellcheck source=/dev/null
   . "gains/$name.sh"
-  rounds=${GAINS_ROUNDS:-$((layouts > 0 ? 10 : 20))}
+  rounds=${GAINS_ROUNDS:-30}
   corpus
   say "$name: sources"
   prepare

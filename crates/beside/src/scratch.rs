@@ -47,8 +47,16 @@ impl Scratch {
     /// # Errors
     /// When none can be made there.
     pub fn new() -> io::Result<Scratch> {
+        Scratch::within(&std::env::temp_dir())
+    }
+
+    /// Makes one in this directory, for what is too large for the one of temporary files.
+    ///
+    /// # Errors
+    /// When none can be made there.
+    pub fn within(directory: &Path) -> io::Result<Scratch> {
         let mut all = list();
-        let path = directory_named(&std::env::temp_dir(), "planish-", "")?;
+        let path = directory_named(directory, "planish-", "")?;
         all.insert(path.clone());
         Ok(Scratch(path))
     }

@@ -330,9 +330,12 @@ impl Call {
         writeln!(f, "{}", self.command_line())?;
         for (made, output) in &self.collect {
             let kept = quoted_path(output.as_ref());
-            let line = self.pages_of(output).command(&quoted_path(made), &kept);
-            let lacking = self.may_lack.contains(made).then(|| format!(" || : > {kept}"));
-            writeln!(f, "{line}{}", lacking.unwrap_or_default())?;
+            let made_path = quoted_path(made);
+            let line = self.pages_of(output).command(&made_path, &kept);
+            match self.may_lack.contains(made) {
+                true => writeln!(f, "if [ -f {made_path} ]; then {line}; else : > {kept}; fi")?,
+                false => writeln!(f, "{line}")?,
+            }
         }
         if let Some((kept, pages)) = self.rewritten() {
             let kept = quoted_path(kept.as_ref());

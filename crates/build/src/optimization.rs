@@ -19,7 +19,8 @@ pub struct Optimize {
     pub clone: bool,
     /// Ext-TSP block placement (clang).
     pub ext_tsp: bool,
-    /// The inliner weighs the cycles that a hot call saves against the bytes that it adds (clang).
+    /// The inliner weighs the cycles that a hot call saves against the bytes that it adds (clang, and
+    /// rustc where it takes sample profiles).
     pub inline_by_benefit: bool,
     /// Cold blocks of functions go to sections of their own, by the profile (clang).
     pub split_functions: bool,

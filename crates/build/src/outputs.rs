@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::own_libraries;
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
+use crate::reuse::link;
 use beside::Unfinished;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -94,6 +95,7 @@ impl<'c> Outputs<'c> {
         if let Some(program) = &call.mapped_program {
             block_map::check(step, &self.directory.join(program))?;
         }
+        let program = call.linked_program.as_ref().map(|(program, _)| self.directory.join(program));
         for (made, output) in &call.collect {
             let (from, to) = (self.directory.join(made), self.directory.join(output));
             if let Some(parent) = to.parent() {
@@ -105,7 +107,8 @@ impl<'c> Outputs<'c> {
                 std::fs::remove_file(&to)
                     .map_err(|source| file_error(output.as_ref(), "cannot replace", source))?;
             }
-            if call.may_lack.contains(made) && !from.is_file() {
+            // A build may go on with what was linked, or link another program of the name.
+            if call.may_lack.contains(made) && !program.as_deref().is_some_and(|p| link::made(&from, p)) {
                 beside::write(&to, b"")
                     .map_err(|source| file_error(&to, "cannot write", source))?;
                 continue;

@@ -13,7 +13,7 @@
 mod again;
 mod cc_profile;
 mod command;
-mod link;
+pub(crate) mod link;
 pub(crate) mod probes;
 mod store;
 
@@ -77,12 +77,27 @@ pub fn compiler(
     arguments: &[OsString],
     warn: &dyn Fn(String),
 ) -> Result<u8, Error> {
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let kept_link = variable(LINK_PROGRAM)
+    let inputs = variable(LINK_PROGRAM)
         .zip(variable(LINK_INPUTS))
         .filter(|(program, _)| link::makes(arguments, program))
-        .map(|(_, inputs)| with_options(link::reproduce(&inputs), arguments));
-    let arguments = kept_link.as_deref().unwrap_or(arguments);
+        .map(|(_, inputs)| inputs);
+    let Some(inputs) = inputs else { return compile(compiler, arguments, warn) };
+    let code = compile(compiler, &with_options(link::reproduce(&inputs), arguments), warn)?;
+    if code == 0 {
+        link::note(Path::new(&inputs), arguments);
+    }
+    Ok(code)
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+fn compile(
+    compiler: &OsStr,
+    arguments: &[OsString],
+    warn: &dyn Fn(String),
+) -> Result<u8, Error> {
     let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
     let store = Store::new(PathBuf::from(objects));
     let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;

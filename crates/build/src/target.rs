@@ -38,7 +38,8 @@ impl LayoutFiles {
 
     /// What the names of both begin with.
     pub fn prefix(&self) -> PathBuf {
-        text(&self.cc_profile).trim_end_matches(CC_PROFILE_ENDING).into()
+        let whole = text(&self.cc_profile);
+        whole.strip_suffix(CC_PROFILE_ENDING).unwrap_or(&whole).into()
     }
 
     /// The same, which must be there, by absolute names.
@@ -160,7 +161,7 @@ pub fn build_request(
         .transpose()?;
     let linker = linker_wrapper(tools, directory);
     // Layouts need the link of each program, a program that gets its layout by its link the one before.
-    let keeps_link = target.keeps_link || (target.link.is_some() && target.layout.is_none());
+    let archives_link = target.keeps_link || (target.link.is_some() && target.layout.is_none());
     let extras = Extras {
         address_map: target.reuses || target.address_map,
         relocations: target.relocations,
@@ -170,7 +171,7 @@ pub fn build_request(
             && !build.thinlto
             && crate::rust::asks_for_fat_lto(directory),
         keeps_link: target.keeps_link,
-        linker: linker.as_deref().filter(|_| keeps_link),
+        linker: linker.as_deref().filter(|_| archives_link),
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };
     let out = text(&directory.join(&folder));
@@ -205,10 +206,10 @@ pub fn build_request(
             request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
         }
     }
-    if target.reuses || keeps_link {
+    if target.reuses || archives_link {
         wrap(&mut request, directory);
     }
-    if keeps_link {
+    if archives_link {
         let inputs = folder.join(crate::reuse::LINK);
         let variables = [
             (crate::reuse::LINK_INPUTS, text(&directory.join(&inputs))),
@@ -234,7 +235,7 @@ pub fn build_request(
     if let (Phase::Profiled(_), Some(read)) = (phase, read)
         && tools.rust_takes_z
         && Rust::of(build, directory).used
-        && request.by_link.is_none()
+        && target.layout.is_none()
     {
         // Those of another build would speak for this one.
         request.fresh_directories.push(flags::remarks_of(&text(read)).into());

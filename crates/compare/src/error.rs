@@ -54,17 +54,25 @@ pub enum Error {
         /// The first differing line of both.
         difference: String,
     },
-    /// A command prints something else each time.
+    /// A command printed something else when it ran again.
     #[error(
         "{command} printed something else in its second run than in its first: {difference}. If the output is \
-         random or contains times, set ignore_output = true in [evaluate]; else the programs cannot be \
-         checked to do the same work"
+         random or contains times, set ignore_output = true in [evaluate] (--ignore-output); else the \
+         programs cannot be checked to do the same work"
     )]
     Varies {
         /// The command.
         command: String,
         /// The first differing line of both.
         difference: String,
+    },
+    /// A command prints no number for the metric.
+    #[error("{command} prints no number that {pattern} matches; check the metric and what is printed")]
+    Prints {
+        /// The command.
+        command: String,
+        /// What was looked for.
+        pattern: String,
     },
     /// A run took too long and was killed.
     #[error(

@@ -16,6 +16,11 @@ const PATIENCE: u32 = 20;
 /// …and at least this long.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a run may take after one that took so long.
+fn patience(longest: Duration) -> Duration {
+    longest.saturating_mul(PATIENCE).max(LEAST_PATIENCE)
+}
+
 /// Runs a design, or what is left of it: `before` holds the runs that an earlier call finished.
 ///
 /// `stop` ends the measurement early. Every run must end and print as the first run of the base
@@ -70,12 +75,13 @@ pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Err
     })
 }
 
-/// Runs a command as comparisons of a program with itself would, which must print what `metric`
-/// wants. Unless outputs are ignored it runs twice, and must print the same but for these numbers.
+/// Runs a command as a comparison runs it: it must end with exit code 0, and its output must hold the
+/// number that `metric` takes from it. Unless outputs are ignored it runs twice, and must print the
+/// same but for that number.
 ///
 /// # Errors
-/// What a comparison would end with, and [`Error::Varies`] where the second run prints something
-/// else.
+/// What a comparison would end with; [`Error::Varies`] where the second run prints something else,
+/// [`Error::Prints`] where there is no number.
 pub fn repeats(
     command: &[String],
     metric: Metric,
@@ -95,16 +101,23 @@ pub fn repeats(
     };
     let launcher = Launcher::new(&design, stop, openable_counters(&design)?);
     let slot = Slot { variant: 0, layout: 0, copy: 0 };
-    let mut first = None;
+    let mut first: Option<(Run, Vec<u8>)> = None;
     for position in 0..if ignore_output { 1 } else { 2 } {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         let bytes = design.environment_bytes(0, 0, position);
-        let outcome = launcher.once(0, slot, bytes, None)?;
+        let limit = first.as_ref().map(|(run, _)| patience(Duration::from_nanos(run.wall_ns)));
+        let outcome = launcher.once(0, slot, bytes, limit)?;
         if stop.load(Ordering::Relaxed) {
             break;
         }
         match problem(&design, &outcome, first.as_ref()) {
             Some(Error::Output { difference, .. }) => {
                 return Err(Error::Varies { command: line, difference });
+            }
+            Some(Error::NoValue { pattern, .. }) => {
+                return Err(Error::Prints { command: line, pattern });
             }
             Some(error) => return Err(error),
             None => first = Some((outcome.run, outcome.stdout)),
@@ -166,7 +179,7 @@ impl Programs<'_> {
         match self.design.timeout_s {
             Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
             None if self.references.contains_key(&benchmark) => {
-                Some(self.longest.saturating_mul(PATIENCE).max(LEAST_PATIENCE))
+                Some(patience(self.longest))
             }
             None => None,
         }

@@ -188,6 +188,8 @@ fn workshop() -> tempfile::TempDir {
         &work.join("kernel-build/kernel/.fork.o.cmd"),
         b"savedcmd_kernel/fork.o := clang-22 -D__KERNEL__ -c -o kernel/fork.o kernel/fork.c\n",
     );
+    write(&work.join("placed_cc_profile.txt"), b"v1\n");
+    write(&work.join("placed_ld_profile.txt"), b"main\n");
     let kernel = std::fs::read(Path::new(FIXTURES).join("autofdo/test.binary")).expect("read");
     write(&work.join("kernel-build/vmlinux"), &kernel);
     trees::make(&work.join("linux"), 12);

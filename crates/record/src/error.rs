@@ -254,6 +254,11 @@ fn start_reason(source: &io::Error) -> String {
 }
 
 impl Error {
+    /// The records could not be compressed.
+    pub(crate) fn compression(error: perfdata::Error) -> Error {
+        Error::Compression { reason: error.to_string() }
+    }
+
     /// Removes what an unfinished recording kept in `output`, so that nobody takes it for a whole
     /// one.
     pub fn without_part(self, output: &Path) -> Error {

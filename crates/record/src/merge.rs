@@ -5,7 +5,7 @@ use crate::file::Output;
 use crate::seen::{Seen, mmap_build_id};
 use crate::streaming::Compression;
 use crate::sys::Map;
-use perfdata::write::{CompressedKind, Compressor};
+use perfdata::write::Compressor;
 use perfdata::{CompressedInfo, kind};
 use qemu_branches::spool::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, GRANULE_BYTES, HEADER_BYTES};
 use std::cmp::Reverse;
@@ -93,7 +93,7 @@ pub(crate) fn streams<'s>(
     Ok(found)
 }
 
-/// The way of merged records into a file, a round at a time.
+/// Writes merged records to a file, round by round.
 pub(crate) struct Rounds<'o> {
     output: &'o mut Output,
     /// What compresses a round, and where that goes.
@@ -110,8 +110,7 @@ impl<'o> Rounds<'o> {
         output: &'o mut Output,
         compression: Compression,
     ) -> Result<Rounds<'o>, Error> {
-        let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
-        let compressor = compression.first_level().map(begin).transpose().map_err(unpacked)?;
+        let compressor = compression.compressor()?;
         Ok(Rounds { output, compressor, packed: Vec::new(), round: Vec::new(), bytes: 0 })
     }
 
@@ -132,17 +131,13 @@ impl<'o> Rounds<'o> {
     fn finish(&mut self) -> Result<(), Error> {
         if let Some(compressor) = &mut self.compressor {
             self.packed.clear();
-            compressor.compress(&self.round, &mut self.packed).map_err(unpacked)?;
+            compressor.compress(&self.round, &mut self.packed).map_err(Error::compression)?;
             self.round.clear();
             self.output.records(&self.packed)?;
         }
         self.bytes = 0;
         self.output.finish_round()
     }
-}
-
-fn unpacked(error: perfdata::Error) -> Error {
-    Error::Compression { reason: error.to_string() }
 }
 
 /// Copies all records, oldest first. Equal times keep the order of the streams' numbers, which puts

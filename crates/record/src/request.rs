@@ -262,7 +262,7 @@ fn send(recording: &Path, out: impl Write) -> Result<(), Error> {
     };
     let input = perfdata::Input::open(recording).map_err(unread)?;
     let out = io::BufWriter::with_capacity(1 << 18, out);
-    // What is sent is read, and so no longer compressed.
+    // What is sent was expanded when it was read.
     let features = Features { compressed: None, ..input.features().clone() };
     let mut pipe = PipeWriter::new(out, input.attrs(), &features).map_err(failed)?;
     let mut chunks = input.chunks().map_err(unread)?;

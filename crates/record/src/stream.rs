@@ -18,7 +18,7 @@ use crate::streaming::Compression;
 use crate::sys::aux::AuxArea;
 use crate::sys::perf::Ring;
 use crate::watch::{Watch, has_stack};
-use perfdata::write::{CompressedKind, Compressor};
+use perfdata::write::Compressor;
 use perfdata::{EventAttr, kind};
 
 /// So many bytes go out of a ring at a time, and then their room is the kernel's again.
@@ -72,7 +72,7 @@ impl Packer {
         };
         self.packed.clear();
         let done = compressor.compress(bytes, &mut self.packed);
-        done.map_err(|error| Error::Compression { reason: error.to_string() })?;
+        done.map_err(Error::compression)?;
         self.sink.records(&self.packed)
     }
 
@@ -83,9 +83,7 @@ impl Packer {
         };
         let Some((waiting, most)) = self.sink.backlog().map(Backlog::load) else { return Ok(()) };
         let level = effort.next(ring, waiting as f64 / most.max(1) as f64);
-        compressor
-            .set_level(level)
-            .map_err(|error| Error::Compression { reason: error.to_string() })
+        compressor.set_level(level).map_err(Error::compression)
     }
 }
 
@@ -98,10 +96,7 @@ impl Stream {
         compression: Compression,
         rounds: bool,
     ) -> Result<Stream, Error> {
-        let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
-        let compressor = compression.first_level().map(begin).transpose();
-        let compressor =
-            compressor.map_err(|error| Error::Compression { reason: error.to_string() })?;
+        let compressor = compression.compressor()?;
         let effort = (compression == Compression::Adapting).then(Effort::default);
         let packing = compressor.map(|compressor| Packing { compressor, effort });
         let gathered = attrs.iter().any(has_stack).then(Vec::new);

@@ -4,7 +4,9 @@
 use crate::backlog::USUAL_BYTES;
 use crate::cpus::cpu_list;
 use crate::effort::Effort;
+use crate::Error;
 use crate::settings::{RingPages, Wrong};
+use perfdata::write::{CompressedKind, Compressor};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -84,6 +86,12 @@ pub enum Compression {
 }
 
 impl Compression {
+    /// What compresses; none without compression.
+    pub(crate) fn compressor(self) -> Result<Option<Compressor>, Error> {
+        let begin = |level| Compressor::new(CompressedKind::Unaligned, level);
+        self.first_level().map(begin).transpose().map_err(Error::compression)
+    }
+
     /// The level to begin with; none without compression.
     pub(crate) fn first_level(self) -> Option<i32> {
         match self {

@@ -5,6 +5,7 @@
 mod support;
 
 use record::emulate::{self, EmulationOptions};
+use record::streaming::Compression;
 use record::{Ending, Error, Stdout, Summary, Workload};
 use std::path::Path;
 use support::{check, compile, has, run};
@@ -54,6 +55,34 @@ fn a_static_program_gives_the_same_stacks_twice() {
     let counted = counted.unwrap();
     assert_eq!(counted.taken_branches, taken);
     assert!(counted.instructions > 2 * taken);
+}
+
+#[test]
+fn a_compressed_recording_holds_the_same_in_a_fraction_of_the_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = compile(dir.path(), "sort.c", &["-static"]) else { return };
+    let workload = Workload { stdout: Stdout::Discard, ..Workload::new([&program]) };
+    let of = |compression| {
+        let options = EmulationOptions { period: 20, compression, ..EmulationOptions::default() };
+        let output = dir.path().join("perf.data");
+        let summary = match emulate::record(&workload, &output, &options) {
+            Ok(summary) => summary,
+            Err(Error::NoEmulator { name }) => {
+                return support::skipped(&format!("{name} is not installed"));
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let input = perfdata::Input::open(&output).unwrap();
+        let level = input.features().compressed.as_ref().map(|how| how.level);
+        Some((check(&output).stacks, summary.bytes, level))
+    };
+    let Some((stacks, bytes, None)) = of(Compression::Off) else { return };
+    assert!(bytes > 4 << 20, "several rounds: {bytes}");
+    for (compression, wanted) in [(Compression::Adapting, 1), (Compression::Level(5), 5)] {
+        let (packed, less, level) = of(compression).unwrap();
+        assert!(packed == stacks && less * 5 < bytes, "{less} of {bytes} bytes");
+        assert_eq!(level, Some(wanted));
+    }
 }
 
 #[test]

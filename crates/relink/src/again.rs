@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use beside::given;
+use beside::scratch::Scratch;
 
 use crate::error::Error;
 use crate::inputs::Work;
@@ -34,14 +35,20 @@ impl fmt::Debug for Again {
 }
 
 impl Again {
-    /// Opens an archive that lld wrote with `--reproduce`.
+    /// Opens an archive that lld wrote with `--reproduce`. The lld that compiles its bitcode again
+    /// must be the one that did before: the numbers of blocks in a layout are those of its code.
     ///
     /// # Errors
     ///
     /// [`Error::Archive`], [`Error::Option`], [`Error::NoLinker`], [`Error::Relocatable`],
-    /// [`Error::File`].
+    /// [`Error::File`]; [`Error::OtherLinker`].
     pub fn open(archive: &Path) -> Result<Again, Error> {
-        Kept::open(archive).map(Again)
+        let kept = Kept::open(archive)?;
+        let (wrote, found) = (kept.written_by(), kept.linker.version());
+        if !wrote.is_empty() && !found.starts_with(&wrote) {
+            return Err(Error::OtherLinker { wrote, found: found.to_owned() });
+        }
+        Ok(Again(kept))
     }
 
     /// The functions that are machine code already, with a map of their basic blocks: no link can
@@ -56,14 +63,18 @@ impl Again {
     /// # Errors
     ///
     /// [`Error::Link`] when lld refuses, [`Error::File`].
-    pub fn link(&self, blocks: Blocks<'_>, directory: &Path, out: &Path) -> Result<(), Error> {
+    pub fn link(self, blocks: Blocks<'_>, directory: &Path, out: &Path) -> Result<(), Error> {
         let absolute = |path: &Path| std::path::absolute(path).map_err(Error::file(path, "find"));
         let (directory, clusters) = (absolute(directory)?, absolute(blocks.clusters)?);
         let order = given::read(blocks.order, given::DATA);
         let order = order.map_err(Error::file(blocks.order, "read"))?;
-        let home = Work::new(&directory)?;
-        self.0.unpack(&home.0)?;
-        let work = Work::new(&home.0)?;
+        fs::create_dir_all(&directory).map_err(Error::file(&directory, "create"))?;
+        let home = Scratch::within(&directory);
+        let home = home.map_err(Error::file(&directory, "make a directory in"))?;
+        self.0.unpack(home.path())?;
+        // Not held in memory while lld runs.
+        let Kept { linker, response, .. } = self.0;
+        let work = Work::new(home.path())?;
         work.write("order", &order)?;
         let options = [
             format!("--lto-basic-block-sections={}", clusters.display()),
@@ -73,10 +84,10 @@ impl Again {
             "-o".to_owned(),
             work.seen_from_root("out"),
         ];
-        let response = self.0.response.clone().without_profile_order().without_relocations();
+        let response = response.without_profile_order().without_relocations();
         let response = response.render(&[], &options);
         let response = work.write("response.txt", response.as_bytes())?;
-        self.0.linker.link(&home.0.join("root"), &response)?;
+        linker.link(&home.path().join("root"), &response)?;
         if let Some(parent) = out.parent() {
             fs::create_dir_all(parent).map_err(Error::file(parent, "create"))?;
         }

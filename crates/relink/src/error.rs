@@ -56,6 +56,14 @@ pub enum Error {
         /// The names that were looked for.
         looked: String,
     },
+    /// The link was made by another lld, which makes other code.
+    #[error("it was linked by {wrote}, and the lld found is {found}; PLANISH_LLD names another")]
+    OtherLinker {
+        /// What the archive says.
+        wrote: String,
+        /// What is there.
+        found: String,
+    },
     /// The archive holds no object with code.
     #[error("{path}: the link has no object files with code of its own; {ADVICE}")]
     NoObjects {

@@ -61,6 +61,13 @@ impl Kept {
         Ok(Kept { linker, bytes, entries, response })
     }
 
+    /// The lld that wrote it; empty where it does not say.
+    pub(crate) fn written_by(&self) -> String {
+        let version = self.entries.iter().find(|entry| entry.path == Path::new("version.txt"));
+        let text = version.and_then(|entry| self.bytes.get(entry.bytes.clone()));
+        String::from_utf8_lossy(text.unwrap_or_default()).trim().to_owned()
+    }
+
     /// Writes its files below `home/root`, unless they are there.
     pub(crate) fn unpack(&self, home: &Path) -> Result<(), Error> {
         let root = home.join("root");

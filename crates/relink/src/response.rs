@@ -287,8 +287,7 @@ impl Response {
 
     /// Without the relocations that only a rewriter of the program needs.
     pub(crate) fn without_relocations(mut self) -> Response {
-        let keeping = ["emit-relocs", "q"];
-        self.lines.retain(|line| line.option().is_none_or(|option| !keeping.contains(&option)));
+        self.lines.retain(|line| line.option() != Some("emit-relocs"));
         self
     }
 

@@ -31,10 +31,12 @@ pub(super) fn rust_flags(
     match phase {
         Phase::Baseline => {}
         Phase::Profiled(path) if tools.rust_takes_z => {
-            let remarks = remarks_of(path);
-            flags.push_str(&format!(
-                " -Zprofile-sample-use={path} -Cremark=sample-profile -Zremark-dir={remarks}"
-            ));
+            flags.push_str(&format!(" -Zprofile-sample-use={path}"));
+            // A relink uses the profile as the build before it did, whose remarks stay.
+            if extras.layout.is_none() {
+                let remarks = remarks_of(path);
+                flags.push_str(&format!(" -Cremark=sample-profile -Zremark-dir={remarks}"));
+            }
             if inline_by_benefit {
                 flags.push_str(&format!(" -Cllvm-args={INLINE_BY_BENEFIT}"));
             }

@@ -23,17 +23,23 @@ pub fn link_again(
     }
     let again = match Again::open(archive) {
         Ok(again) => again,
-        Err(error) => return Ok(Some(error.to_string())),
+        Err(error) => return Ok(Some(said(&error))),
     };
     let compiled: Vec<String> = again.compiled_functions().into_iter().collect();
-    if let Some(lines) = clusters.about(&compiled) {
-        let name = lines.lines().find_map(|line| line.strip_prefix("f ")).unwrap_or_default();
+    if let Some(lines) = clusters.about(&compiled).filter(|_| !compiled.is_empty()) {
+        let named = lines.lines().find_map(|line| line.strip_prefix("f ")).unwrap_or_default();
+        let name = named.split(' ').next().unwrap_or_default();
         return Ok(Some(format!("the linker cannot place the blocks of {name}, its compiler can")));
     }
     let directory = out.parent().filter(|path| !path.as_os_str().is_empty());
     let blocks = Blocks { clusters: &layout.cc_profile, order: &layout.ld_profile };
     match again.link(blocks, directory.unwrap_or(Path::new(".")), out) {
         Ok(()) => Ok(None),
-        Err(error) => Ok(Some(error.to_string())),
+        Err(error) => Ok(Some(said(&error))),
     }
+}
+
+/// An error without the newline that ends what lld said.
+fn said(error: &relink::Error) -> String {
+    error.to_string().trim_end().to_owned()
 }

@@ -1,8 +1,9 @@
 //! Is this the link of the program, whose inputs are kept so that it can be repeated in other
 //! layouts?
 
+use super::store::hash_of;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Hexadecimal digits that cargo puts behind the names of programs it links.
 const HASH_DIGITS: usize = 16;
@@ -35,6 +36,26 @@ fn output(arguments: &[OsString]) -> Option<&str> {
         }
     }
     output
+}
+
+/// Notes what a link made beside the archive of what it read. Where that cannot be done, the program
+/// is built once more.
+pub(super) fn note(inputs: &Path, arguments: &[OsString]) {
+    let hash = output(arguments).and_then(|made| hash_of(Path::new(made)).ok());
+    if let Some(hash) = hash {
+        let _ = ::beside::write(&beside(inputs), hash.as_bytes());
+    }
+}
+
+/// Whether the link whose inputs were kept made this very program, and nothing changed it since.
+pub(crate) fn made(inputs: &Path, program: &Path) -> bool {
+    let noted = std::fs::read_to_string(beside(inputs));
+    inputs.is_file()
+        && noted.is_ok_and(|noted| hash_of(program).is_ok_and(|hash| hash == noted))
+}
+
+fn beside(inputs: &Path) -> PathBuf {
+    inputs.with_extension("sha256")
 }
 
 /// The flags that make lld keep what it reads, whatever signs the path has.

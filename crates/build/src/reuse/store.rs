@@ -215,7 +215,7 @@ fn functions_of(bytes: &[u8]) -> Vec<String> {
 /// Most bytes that are looked at of what is no regular file.
 const MOST_OF_STREAM: u64 = 1 << 20;
 
-fn hash_of(path: &Path) -> io::Result<String> {
+pub(super) fn hash_of(path: &Path) -> io::Result<String> {
     // A compiler may read a device or a pipe, such as /dev/null.
     let most = if path.is_file() { beside::given::DATA } else { MOST_OF_STREAM };
     let mut bytes = Vec::new();

@@ -1,12 +1,13 @@
 //! `planish layout link`: a program in a layout by its link alone.
 
-use crate::cli::{FINE, Global, NEGATIVE};
+use crate::cli::{FINE, Global};
 use crate::output;
 use anyhow::{Context, bail};
+use build::reuse;
 use build::target::LayoutFiles;
-use build::{reuse, training};
-use record::Ending;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Arguments of `planish layout link`.
 #[derive(Debug, clap::Args)]
@@ -37,19 +38,13 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(why) = reuse::link_again(objects, &layout, out)? else {
         return Ok(FINE);
     };
-    if args.command.is_empty() {
-        bail!(
-            "{}: {why}. Build the program with the layout: planish build --layout {}",
-            objects.display(),
-            prefix.display()
-        );
-    }
+    let Some((program, words)) = args.command.split_first() else {
+        bail!("build the program with the layout (planish build --layout {}): {why}", prefix.display());
+    };
     if !global.quiet {
         eprintln!("note: the layout needs a whole build: {why}");
     }
-    let stop = crate::command::compare::stop_flag()?;
-    let mut child =
-        training::command_of(&args.command)?.spawn().context("cannot start the build")?;
-    let status = build::wait(&mut child, &stop)?;
-    Ok(u8::try_from(Ending::from(status).code()).unwrap_or(NEGATIVE))
+    // In this process's place, which has nothing left to do: who ends it ends the build.
+    let error = Command::new(program).args(words).exec();
+    Err(error).with_context(|| format!("cannot start {program}"))
 }
