@@ -316,7 +316,8 @@ mod tests {
         );
         assert!(new["PLANISH_LDFLAGS"].contains("-Wl,-z,keep-text-section-prefix"), "{new:?}");
         assert!(!new["PLANISH_RUSTFLAGS"].contains("llvm-args"), "{new:?}");
-        let usual = variables(&build(Compiler::Clang, false), &tools(), Phase::Profiled("/p/a"), "o");
+        let usual =
+            variables(&build(Compiler::Clang, false), &tools(), Phase::Profiled("/p/a"), "o");
         let option = "-inline-enable-cost-benefit-analysis";
         assert!(usual["PLANISH_CFLAGS"].contains(&format!("-mllvm {option}")), "{usual:?}");
         assert!(usual["PLANISH_LDFLAGS"].contains(&format!("-Wl,-mllvm,{option}")), "{usual:?}");

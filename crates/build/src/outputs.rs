@@ -108,7 +108,9 @@ impl<'c> Outputs<'c> {
                     .map_err(|source| file_error(output.as_ref(), "cannot replace", source))?;
             }
             // A build may go on with what was linked, or link another program of the name.
-            if call.may_lack.contains(made) && !program.as_deref().is_some_and(|p| link::made(&from, p)) {
+            if call.may_lack.contains(made)
+                && !program.as_deref().is_some_and(|p| link::made(&from, p))
+            {
                 beside::write(&to, b"")
                     .map_err(|source| file_error(&to, "cannot write", source))?;
                 continue;

@@ -93,11 +93,7 @@ fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-fn compile(
-    compiler: &OsStr,
-    arguments: &[OsString],
-    warn: &dyn Fn(String),
-) -> Result<u8, Error> {
+fn compile(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String)) -> Result<u8, Error> {
     let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
     let store = Store::new(PathBuf::from(objects));
     let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;

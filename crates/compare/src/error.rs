@@ -67,7 +67,9 @@ pub enum Error {
         difference: String,
     },
     /// A command prints no number for the metric.
-    #[error("{command} prints no number that {pattern} matches; check the metric and what is printed")]
+    #[error(
+        "{command} prints no number that {pattern} matches; check the metric and what is printed"
+    )]
     Prints {
         /// The command.
         command: String,

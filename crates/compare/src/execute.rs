@@ -178,9 +178,7 @@ impl Programs<'_> {
     fn limit(&self, benchmark: usize) -> Option<Duration> {
         match self.design.timeout_s {
             Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-            None if self.references.contains_key(&benchmark) => {
-                Some(patience(self.longest))
-            }
+            None if self.references.contains_key(&benchmark) => Some(patience(self.longest)),
             None => None,
         }
     }

@@ -1,10 +1,10 @@
 //! How records get from the rings into files, as the options say it: compression, threads, sizes,
 //! changes of file.
 
+use crate::Error;
 use crate::backlog::USUAL_BYTES;
 use crate::cpus::cpu_list;
 use crate::effort::Effort;
-use crate::Error;
 use crate::settings::{RingPages, Wrong};
 use perfdata::write::{CompressedKind, Compressor};
 use std::os::fd::OwnedFd;

@@ -50,8 +50,7 @@ pub(super) fn note(inputs: &Path, arguments: &[OsString]) {
 /// Whether the link whose inputs were kept made this very program, and nothing changed it since.
 pub(crate) fn made(inputs: &Path, program: &Path) -> bool {
     let noted = std::fs::read_to_string(beside(inputs));
-    inputs.is_file()
-        && noted.is_ok_and(|noted| hash_of(program).is_ok_and(|hash| hash == noted))
+    inputs.is_file() && noted.is_ok_and(|noted| hash_of(program).is_ok_and(|hash| hash == noted))
 }
 
 fn beside(inputs: &Path) -> PathBuf {

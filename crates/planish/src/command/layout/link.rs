@@ -39,7 +39,10 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         return Ok(FINE);
     };
     let Some((program, words)) = args.command.split_first() else {
-        bail!("build the program with the layout (planish build --layout {}): {why}", prefix.display());
+        bail!(
+            "build the program with the layout (planish build --layout {}): {why}",
+            prefix.display()
+        );
     };
     if !global.quiet {
         eprintln!("note: the layout needs a whole build: {why}");
