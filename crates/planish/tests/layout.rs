@@ -474,14 +474,11 @@ fn a_list_that_clang_would_not_heed_is_told_with_its_line() {
 fn what_no_link_can_lay_out_is_built_by_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    for (name, text) in [
-        ("p_cc_profile.txt", "v1\n"),
-        ("p_ld_profile.txt", "main\n"),
-        ("empty.tar", ""),
-        ("damaged.tar", "no archive"),
-    ] {
-        std::fs::write(at(name), text).unwrap();
-    }
+    let write = |name: &str, text: &str| std::fs::write(at(name), text).unwrap();
+    write("p_cc_profile.txt", "v1\n");
+    write("p_ld_profile.txt", "main\n");
+    write("empty.tar", "");
+    write("damaged.tar", "no archive");
     let link = |objects: &str, out: &str, command: &[&str]| {
         let words = ["layout", "link", "--objects", objects, "--prefix", "p", "-o", out];
         let mut planish = std::process::Command::new(env!("CARGO_BIN_EXE_planish"));

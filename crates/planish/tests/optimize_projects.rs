@@ -360,7 +360,7 @@ fn code_in_c_of_a_cargo_project_gets_its_layout_from_its_compiler() {
                 n = n % 2 ? 3 * n + 1 : n / 2;\n    steps++;\n  }\n  return steps;\n}\n";
     let main = "extern \"C\" { fn walk(n: u64) -> u64; }\nfn main() {\n    let n: u64 = \
                 std::env::args().nth(2).unwrap().parse().unwrap();\n    \
-                println!(\"{}\", (1..n).map(|n| unsafe { walk(n) }).sum::<u64>());\n}\n";
+                println!(\"{}\", (1..n).map(|n| unsafe\n{ walk(n) }).sum::<u64>());\n}\n";
     let project = Project::new(&[
         ("Cargo.toml", manifest),
         ("build.rs", script),
