@@ -77,6 +77,7 @@ def row(name, title, directory, program, kept, command):
         "command": re.sub(r"/\S*/target/gains/", "", "planish optimize " + command),
         "machine": report["machine"],
         "compiler": report["build"]["compiler"],
+        "inline_by_benefit": "inline_by_benefit=false" not in command,
         "planish": report["planish"],
         "evidence": report["profile"].get("evidence"),
         "seconds": {
@@ -120,6 +121,12 @@ def table(programs):
     return "\n".join(lines)
 
 
+def earlier(programs):
+    """Which rows an earlier planish made, whose profiles did not yet lead the inliner by benefit."""
+    titles = [p["title"] for p in programs.values() if "inline_by_benefit" not in p and not p["title"].endswith("gcc")]
+    return [f"Rows from before `inline_by_benefit`: {', '.join(titles)}."] if titles else []
+
+
 def tell(kept, markdown, readme):
     programs = read(kept)["programs"]
     text = [
@@ -133,6 +140,7 @@ def tell(kept, markdown, readme):
         "Taken branches and misses are counted under emulation with",
         "simulated caches ([layout metrics](../docs/reference/code-metrics.md)): they are exact and do not depend on the machine.",
         "Training and evaluation have different input. Losses are in the table like gains.",
+        *earlier(programs),
         "",
         table(programs),
         "",
