@@ -149,13 +149,15 @@ fn a_window_that_nothing_runs_in_is_counted_and_a_second_collector_is_refused() 
     assert_eq!(code, Some(0), "{said}");
     // The next shards tell of the windows without samples.
     let (one, _two) = spinners(here);
-    let idle = setting::state(here).unwrap()["missed"]["idle"].as_u64().unwrap();
+    let left = setting::state(here).unwrap()["missed"]["idle"].as_u64();
     let collector = Collector::start(here, &format!("{OFTEN} -p {}", one.pid()));
     until("a shard", || !recordings(here).is_empty());
     collector.end();
     let all = recordings(here);
     let first = all.iter().min_by_key(|one| one["collected"]["window"].as_u64()).unwrap();
-    assert_eq!(first["collected"]["missed"]["idle"].as_u64(), Some(idle));
+    let told = first["collected"]["missed"]["idle"].as_u64();
+    // Where the end of the sleeper was sampled, its own shard has told of them.
+    assert!(told > Some(1) && left.is_none_or(|left| told == Some(left)), "{told:?} {left:?}");
     setting::balances(here, 0);
 }
 

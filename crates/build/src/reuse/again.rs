@@ -18,8 +18,9 @@ pub fn link_again(
 ) -> Result<Option<String>, Error> {
     let clusters = CcText::read(&layout.cc_profile)?;
     // What a build leaves where its link was not seen.
-    if archive.metadata().is_ok_and(|about| about.len() == 0) {
-        return Ok(Some("the link of the program was not kept".to_owned()));
+    if archive.metadata().is_ok_and(|about| about.is_file() && about.len() == 0) {
+        let archive = archive.display();
+        return Ok(Some(format!("{archive} is empty: the link of the program was not kept")));
     }
     let again = match Again::open(archive) {
         Ok(again) => again,
