@@ -6,6 +6,7 @@ train=("{bin} -k -c -T1 -4 $work/corpus/train.txt" "{bin} -d -k -c -T1 $at/train
 evaluate=("{bin} -k -c -T1 -6 $at/evaluate.txt")
 prepare() {
   debian xz-utils
+  # Runs of some tenths of a second at most: the more rounds there is time for.
   head -c 600000 "$work/corpus/evaluate.txt" >"$at/evaluate.txt"
   [ -e "$at/train.xz" ] || { xz -k -c -6 "$work/corpus/train.txt" >"$at/train.new" && mv "$at/train.new" "$at/train.xz"; }
 }

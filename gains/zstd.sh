@@ -7,5 +7,6 @@ train=("{bin} -q -c -13 --single-thread $work/corpus/train.txt" "{bin} -q -c -3 
 evaluate=("{bin} -q -c -13 --single-thread $at/evaluate.txt")
 prepare() {
   debian libzstd
+  # Runs of some tenths of a second at most: the more rounds there is time for.
   head -c 600000 "$work/corpus/evaluate.txt" >"$at/evaluate.txt"
 }

@@ -4,8 +4,8 @@
 #
 # Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
 # measures (other input). GAINS_ROUNDS: rounds of the comparison of CPU time (default 30, which on a quiet machine tell
-# programs apart to half a per cent where a run takes some tenths of a second). GAINS_KEPT=DIRECTORY: a trial, whose gains.json and gains.md go there;
-# measurements and README.md stay as they are.
+# programs apart to half a per cent where a run takes some tenths of a second). GAINS_KEPT=DIRECTORY: a trial, whose
+# gains.json and gains.md go there; measurements and README.md stay as they are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C

@@ -159,7 +159,8 @@ pub struct Call {
     pub fresh_directories: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, Output)>,
-    /// What of that the program need not leave: an empty file is then kept.
+    /// What of that is kept only if it is of the linked program ([`crate::reuse::link::made`]), else an
+    /// empty file.
     pub may_lack: Vec<PathBuf>,
     /// The output that is a program, and how it is written so that its text can lie on superpages;
     /// absent where it is copied as it is.
@@ -330,11 +331,13 @@ impl Call {
         writeln!(f, "{}", self.command_line())?;
         for (made, output) in &self.collect {
             let kept = quoted_path(output.as_ref());
-            let made_path = quoted_path(made);
-            let line = self.pages_of(output).command(&made_path, &kept);
-            match self.may_lack.contains(made) {
-                true => writeln!(f, "if [ -f {made_path} ]; then {line}; else : > {kept}; fi")?,
-                false => writeln!(f, "{line}")?,
+            let line = self.pages_of(output).command(&quoted_path(made), &kept);
+            match &self.linked_program {
+                Some((program, _)) if self.may_lack.contains(made) => {
+                    let test = crate::reuse::link::test(made, program);
+                    writeln!(f, "if {test}; then {line}; else : > {kept}; fi")?;
+                }
+                _ => writeln!(f, "{line}")?,
             }
         }
         if let Some((kept, pages)) = self.rewritten() {

@@ -210,18 +210,7 @@ pub fn build_request(
         wrap(&mut request, directory);
     }
     if archives_link {
-        let inputs = folder.join(crate::reuse::LINK);
-        let variables = [
-            (crate::reuse::LINK_INPUTS, text(&directory.join(&inputs))),
-            (crate::reuse::LINK_PROGRAM, text(Path::new(file_name(&build.binary)))),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value));
-        request.environment.extend(variables);
-        let kept = compare::layouts::archive_beside(target.kept);
-        if !target.keeps_link {
-            request.may_lack.push(inputs.clone());
-        }
-        request.more.push((inputs, Output::from(&kept)));
+        archive_link(&mut request, build, directory, &target);
     }
     if let (Some(archive), Some(layout)) = (target.link, target.layout) {
         request.by_link =
@@ -340,6 +329,21 @@ fn wrap(request: &mut BuildCommand, directory: &Path) {
             request.wrappers.push(wrapper);
         }
     }
+}
+
+/// Lets the wrappers keep what the program's link reads.
+fn archive_link(request: &mut BuildCommand, build: &Build, directory: &Path, target: &Target) {
+    let inputs = Path::new(STATE_DIRECTORY).join("build").join(crate::reuse::LINK);
+    let variables = [
+        (crate::reuse::LINK_INPUTS, text(&directory.join(&inputs))),
+        (crate::reuse::LINK_PROGRAM, text(Path::new(file_name(&build.binary)))),
+    ];
+    request.environment.extend(variables.map(|(name, value)| (name.to_owned(), value)));
+    let kept = compare::layouts::archive_beside(target.kept);
+    if !target.keeps_link {
+        request.may_lack.push(inputs.clone());
+    }
+    request.more.push((inputs, Output::from(&kept)));
 }
 
 /// Lets the wrappers keep objects in `objects`, or take them from there.

@@ -53,11 +53,12 @@ fn a_command_repeats_itself_but_for_the_numbers_of_its_metric() {
     assert_eq!(tried("echo a", "cpu", false), Ok(()));
     let varies = tried("echo a; echo $$", "cpu", false).unwrap_err();
     assert!(varies.contains("second run") && varies.contains("line 2 is "), "{varies}");
-    assert_eq!(tried("echo $$", "cpu", true), Ok(()));
+    assert_eq!(tried("echo $$ 7 ms", "output:([0-9]+) ms", true), Ok(()));
+    assert_eq!(tried("exit 3", "cpu", true), Ok(()), "it does not run");
     assert_eq!(tried("echo $$ ms", "output:([0-9]+) ms", false), Ok(()));
     let none = tried("echo a", "output:([0-9]+) ms", true).unwrap_err();
     assert!(none.starts_with("sh -c echo a prints no number that ([0-9]+) ms matches"), "{none}");
-    assert!(tried("exit 3", "cpu", true).unwrap_err().contains("exit code 3"));
+    assert!(tried("exit 3", "cpu", false).unwrap_err().contains("exit code 3"));
 }
 
 #[test]

@@ -150,6 +150,7 @@ fn a_window_that_nothing_runs_in_is_counted_and_a_second_collector_is_refused() 
     // The next shards tell of the windows without samples.
     let (one, _two) = spinners(here);
     let left = setting::state(here).unwrap()["missed"]["idle"].as_u64();
+    assert!(left.is_some() || !recordings(here).is_empty(), "nobody has told of them");
     let collector = Collector::start(here, &format!("{OFTEN} -p {}", one.pid()));
     until("a shard", || !recordings(here).is_empty());
     collector.end();

@@ -3,7 +3,6 @@
 //! Only where the linker makes the code, of bitcode: machine code has its blocks where the compiler
 //! put them.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::Path;
@@ -46,16 +45,16 @@ impl Again {
         let kept = Kept::open(archive)?;
         let (wrote, found) = (kept.written_by(), kept.linker.version());
         if !wrote.is_empty() && !found.starts_with(&wrote) {
-            return Err(Error::OtherLinker { wrote, found: found.to_owned() });
+            let (path, found) = (archive.to_owned(), found.to_owned());
+            return Err(Error::OtherLinker { path, wrote, found });
         }
         Ok(Again(kept))
     }
 
-    /// The functions that are machine code already, with a map of their basic blocks: no link can
-    /// place these.
+    /// The bytes of the objects that it reads; other files may be among them.
     #[must_use]
-    pub fn compiled_functions(&self) -> BTreeSet<String> {
-        self.0.compiled_functions()
+    pub fn objects(&self) -> Vec<&[u8]> {
+        self.0.objects()
     }
 
     /// Links the program to `out`. What is unpacked lies below `directory` meanwhile.

@@ -57,8 +57,10 @@ pub enum Error {
         looked: String,
     },
     /// The link was made by another lld, which makes other code.
-    #[error("it was linked by {wrote}, and the lld found is {found}; PLANISH_LLD names another")]
+    #[error("{path}: written by {wrote}, and the lld found is {found}; PLANISH_LLD names another")]
     OtherLinker {
+        /// The archive.
+        path: PathBuf,
         /// What the archive says.
         wrote: String,
         /// What is there.

@@ -1,13 +1,10 @@
 //! The archive that lld writes of a link with `--reproduce`: read, checked and unpacked.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use beside::given;
 use object::read::archive::ArchiveFile;
-use object::read::elf::{FileHeader, SectionHeader, Sym};
-use object::{Endianness, elf};
 
 use crate::error::Error;
 use crate::inputs::Work;
@@ -17,9 +14,6 @@ use crate::{reach, tar};
 
 /// Most bytes of an archive of a link, which is held in memory: 16 GiB.
 const MOST_OF_ARCHIVE: u64 = 16 << 30;
-
-/// Section types of maps of basic blocks: LLVM before 16, and since (llvm/BinaryFormat/ELF.h).
-const BLOCK_MAPS: [u32; 2] = [0x6fff_4c08, 0x6fff_4c0a];
 
 /// The archive of a link, checked, as it lies in memory.
 pub(crate) struct Kept {
@@ -87,37 +81,19 @@ impl Kept {
         work.publish("root", &root)
     }
 
-    /// The functions of its machine code whose basic blocks its compiler noted down: only the compiler
-    /// can place them.
-    pub(crate) fn compiled_functions(&self) -> BTreeSet<String> {
-        let mut found = BTreeSet::new();
+    /// The objects in it, those of static libraries too; what else it holds is among them.
+    pub(crate) fn objects(&self) -> Vec<&[u8]> {
+        let mut found = Vec::new();
         for entry in &self.entries {
             let bytes = self.bytes.get(entry.bytes.clone()).unwrap_or_default();
-            if let Ok(library) = ArchiveFile::parse(bytes) {
-                let members = library.members().filter_map(|member| member.ok()?.data(bytes).ok());
-                members.for_each(|member| add_functions(member, &mut found));
-            } else {
-                add_functions(bytes, &mut found);
+            match ArchiveFile::parse(bytes) {
+                Ok(library) => {
+                    let members = library.members();
+                    found.extend(members.filter_map(|member| member.ok()?.data(bytes).ok()));
+                }
+                Err(_) => found.push(bytes),
             }
         }
         found
     }
-}
-
-/// Adds the functions of an object with a map of basic blocks; what is no such object has none.
-fn add_functions(bytes: &[u8], found: &mut BTreeSet<String>) {
-    type Elf = elf::FileHeader64<Endianness>;
-    let read = || {
-        let header = Elf::parse(bytes).ok()?;
-        let endian = header.endian().ok()?;
-        let sections = header.sections(endian, bytes).ok()?;
-        sections.iter().find(|section| BLOCK_MAPS.contains(&section.sh_type(endian).0))?;
-        Some((endian, sections.symbols(endian, bytes, elf::SHT_SYMTAB).ok()?))
-    };
-    let Some((endian, symbols)) = read() else { return };
-    let functions = symbols
-        .iter()
-        .filter(|symbol| symbol.st_type() == elf::STT_FUNC && !symbol.is_undefined(endian));
-    let names = functions.filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
-    found.extend(names.map(|name| String::from_utf8_lossy(name).into_owned()));
 }

@@ -48,7 +48,7 @@ pub struct BuildCommand {
     pub libraries: LibraryRule,
     /// What else is kept: (made, output).
     pub more: Vec<(PathBuf, Output)>,
-    /// What of it the command need not make: an empty file is then kept.
+    /// What of it is kept only if it is the link of this program, else an empty file.
     pub may_lack: Vec<PathBuf>,
     /// How the program is made without the command, where that can be done.
     pub by_link: Option<LinkAgain>,

@@ -1,10 +1,15 @@
 //! Can a program get its layout by its link alone, without any compiler?
 
 use super::cc_profile::CcText;
+use super::store::functions_of;
 use crate::Error;
 use crate::target::LayoutFiles;
+use object::Object as _;
 use relink::{Again, Blocks};
 use std::path::Path;
+
+/// The section in which clang notes down the basic blocks (LLVM, "Extensions").
+const BLOCK_MAP: &str = ".llvm_bb_addr_map";
 
 /// Links a program to `out` again in a layout, from the archive of its link. Where it has to be
 /// built, the result says why.
@@ -26,7 +31,9 @@ pub fn link_again(
         Ok(again) => again,
         Err(error) => return Ok(Some(said(&error))),
     };
-    let compiled: Vec<String> = again.compiled_functions().into_iter().collect();
+    // Machine code whose blocks the compiler noted down.
+    let compiled = again.objects().into_iter().filter(|object| has_block_map(object));
+    let compiled: Vec<String> = compiled.flat_map(functions_of).collect();
     if let Some(lines) = clusters.about(&compiled).filter(|_| !compiled.is_empty()) {
         let named = lines.lines().find_map(|line| line.strip_prefix("f ")).unwrap_or_default();
         let name = named.split(' ').next().unwrap_or_default();
@@ -38,6 +45,10 @@ pub fn link_again(
         Ok(()) => Ok(None),
         Err(error) => Ok(Some(said(&error))),
     }
+}
+
+fn has_block_map(object: &[u8]) -> bool {
+    object::File::parse(object).is_ok_and(|file| file.section_by_name(BLOCK_MAP).is_some())
 }
 
 /// An error without the newline that ends what lld said.

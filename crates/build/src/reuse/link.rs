@@ -2,6 +2,7 @@
 //! layouts?
 
 use super::store::hash_of;
+use crate::words::quoted;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,13 @@ pub(super) fn note(inputs: &Path, arguments: &[OsString]) {
 pub(crate) fn made(inputs: &Path, program: &Path) -> bool {
     let noted = std::fs::read_to_string(beside(inputs));
     inputs.is_file() && noted.is_ok_and(|noted| hash_of(program).is_ok_and(|hash| hash == noted))
+}
+
+/// The same as a condition of a shell.
+pub(crate) fn test(inputs: &Path, program: &Path) -> String {
+    let name = |path: &Path| quoted(&path.to_string_lossy());
+    let (note, program) = (name(&beside(inputs)), name(program));
+    format!("[ \"$(sha256sum <{program} | cut -c1-64)\" = \"$(cat {note})\" ]")
 }
 
 fn beside(inputs: &Path) -> PathBuf {

@@ -203,7 +203,7 @@ fn files_of(list: &str) -> Vec<String> {
 }
 
 /// Names of the functions defined in an object; none where it is not one of machine code.
-fn functions_of(bytes: &[u8]) -> Vec<String> {
+pub(super) fn functions_of(bytes: &[u8]) -> Vec<String> {
     let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
     let defined = file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.is_definition());
     let mut names: Vec<String> = defined.filter_map(|s| s.name().ok().map(str::to_owned)).collect();

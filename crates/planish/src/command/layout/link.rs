@@ -36,11 +36,14 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let read = [objects, &layout.cc_profile, &layout.ld_profile].into_iter();
     output::refuse_inputs([out.as_path()], read.map(PathBuf::as_path))?;
     let Some(why) = reuse::link_again(objects, &layout, out)? else {
+        if !global.quiet {
+            eprintln!("wrote {}, by its link alone", out.display());
+        }
         return Ok(FINE);
     };
     let Some((program, words)) = args.command.split_first() else {
         bail!(
-            "build the program with the layout (planish build --layout {}): {why}",
+            "{why}. Where a link cannot lay the program out, build it: planish build --layout {}",
             prefix.display()
         );
     };
