@@ -94,10 +94,18 @@ pub fn last_lines(path: &Path, skip: usize, most: usize) -> Vec<String> {
 /// A line as a terminal may show it: no control characters, none that turn the direction of
 /// writing, not too long.
 pub fn shown(line: &str) -> String {
-    const MOST_CHARS: usize = 300;
+    shown_to(line, 300)
+}
+
+/// The same of a message, whose end matters as much as its beginning.
+pub(crate) fn shown_message(line: &str) -> String {
+    shown_to(line, 4000)
+}
+
+fn shown_to(line: &str, most_chars: usize) -> String {
     let mut text = String::new();
     let mut characters = line.trim_end().chars();
-    for c in characters.by_ref().take(MOST_CHARS) {
+    for c in characters.by_ref().take(most_chars) {
         match c {
             '\t' => text.push(c),
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {

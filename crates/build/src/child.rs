@@ -3,7 +3,7 @@
 //! Both of its streams are read by threads of their own and handed over line by line, of bounded
 //! length and number, so that neither a flood nor a line without end takes memory.
 
-use crate::sys;
+use processes::Ending;
 use std::io::Read;
 use std::process::{Child, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ pub(crate) fn hear(
         std::thread::spawn(move || read_lines(stream, Source::Error, &send));
     }
     drop(send);
-    let mut asked: Option<Instant> = None;
+    let mut asked: Option<Asked> = None;
     let mut over: Option<(ExitStatus, Instant)> = None;
     loop {
         match receive.recv_timeout(Duration::from_millis(50)) {
@@ -71,14 +71,17 @@ pub(crate) fn hear(
             over = child.try_wait()?.map(|status| (status, Instant::now()));
         }
         if over.is_none() {
-            end_if_asked(&mut child, stop, &mut asked);
+            end_if_asked(&child, stop, &mut asked);
         }
-        if asked.is_some_and(|since| since.elapsed() > GRACE) {
+        if asked.as_ref().is_some_and(|asked| asked.since.elapsed() > GRACE) {
             break;
         }
     }
     match over {
-        Some((status, _)) => Ok(status),
+        Some((status, _)) => {
+            end_rest(asked);
+            Ok(status)
+        }
         None => wait(&mut child, stop),
     }
 }
@@ -113,7 +116,8 @@ fn read_lines(mut stream: impl Read, source: Source, to: &SyncSender<Said>) {
     }
 }
 
-/// Waits for a child; where `stop` is set meanwhile it is asked to end, and killed if it does not.
+/// Waits for a child; where `stop` is set meanwhile it is asked to end with all that it started, and
+/// killed if it does not.
 ///
 /// # Errors
 /// Where the system cannot wait for it.
@@ -121,6 +125,7 @@ pub fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus>
     let mut asked = None;
     loop {
         if let Some(status) = child.try_wait()? {
+            end_rest(asked);
             return Ok(status);
         }
         end_if_asked(child, stop, &mut asked);
@@ -128,20 +133,32 @@ pub fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus>
     }
 }
 
+/// A child that was asked to end.
+struct Asked {
+    since: Instant,
+    ending: Ending,
+}
+
 /// Ctrl-C reaches the children through the terminal, but a signal to this process alone must be
-/// handed on. A child that does not end is killed.
-fn end_if_asked(child: &mut Child, stop: &AtomicBool, asked: &mut Option<Instant>) {
+/// handed on, also to those that a build tool started. Those that do not end are killed.
+fn end_if_asked(child: &Child, stop: &AtomicBool, asked: &mut Option<Asked>) {
     if !stop.load(Ordering::Relaxed) {
         return;
     }
-    match asked {
-        None => {
-            *asked = Some(Instant::now());
-            sys::ask_to_end(child);
-        }
-        Some(since) if since.elapsed() > GRACE / 2 => {
-            let _ = child.kill();
-        }
-        Some(_) => {}
+    let begin = || Asked { since: Instant::now(), ending: Ending::of(child.id()) };
+    let asked = asked.get_or_insert_with(begin);
+    if asked.since.elapsed() > GRACE / 2 {
+        asked.ending.kill();
+    } else {
+        asked.ending.ask();
+    }
+}
+
+/// What a child that has ended left running goes too.
+fn end_rest(asked: Option<Asked>) {
+    if let Some(Asked { since, mut ending }) = asked
+        && !ending.wait((GRACE / 2).saturating_sub(since.elapsed()))
+    {
+        ending.kill();
     }
 }

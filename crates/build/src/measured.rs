@@ -57,6 +57,14 @@ pub fn claims(config: &Config, programs: usize) -> usize {
     ((programs.saturating_sub(1) + pairs) * evaluations).max(1)
 }
 
+/// Why no difference can be shown, however large, where the rounds are too few for so many programs.
+fn too_few_rounds(config: &Config, programs: usize) -> Option<String> {
+    let evaluate = &config.evaluate;
+    let design = compare::Design { rounds: evaluate.rounds(), ..compare::Design::default() };
+    let why = design.too_small(claims(config, programs)).filter(|_| evaluate.layouts == 0)?;
+    Some(format!("{why} (evaluate.rounds)"))
+}
+
 /// Why no program can be rebuilt with its own counters here.
 fn without_counters(config: &Config, tools: &Toolchain) -> Option<String> {
     if config.build.compiler == Compiler::Gcc {
@@ -90,8 +98,9 @@ fn without_bolt(config: &Config, tools: &Toolchain) -> Option<String> {
 /// What of the configuration has no effect, or cannot be made here, each with the reason: for the
 /// plan, the terminal and the report alike. `rust` says that the build calls rustc.
 pub fn notes(config: &Config, tools: &Toolchain, rust: bool) -> Vec<String> {
-    let (_, mut notes) = programs(config, tools);
+    let (measured, mut notes) = programs(config, tools);
     notes.extend(config.optimize.without_effect(&config.build, rust));
+    notes.extend(too_few_rounds(config, measured.len()));
     let uncounted = config.evaluate.not_emulatable().filter(|_| config.record.count_branches);
     notes.extend(uncounted.map(|line| {
         format!(

@@ -1,16 +1,9 @@
-//! How is a file locked against other processes, a child asked to end, and what did children use?
+//! How is a file locked against other processes, and what did children use?
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-
-/// Asks a child to end, which may do so in order (SIGTERM).
-pub(crate) fn ask_to_end(child: &std::process::Child) {
-    // SAFETY: kill has no memory effects; the number belongs to our child, which has not been
-    // waited for, or to nobody.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
-}
 
 /// CPU time, user and system, of all children that have ended and been waited for, and of theirs.
 pub(crate) fn children_cpu() -> Duration {

@@ -1,6 +1,6 @@
 //! What is told of a plan's steps while they run, how much of it, and what is not said twice?
 
-use crate::bounded_log::shown;
+use crate::bounded_log::{shown, shown_message};
 use crate::execute::{self, Event, Place};
 use crate::plan::STATE_DIRECTORY;
 use crate::progress::Progress;
@@ -96,9 +96,9 @@ impl Telling<'_> {
             Event::Said(step, line) => {
                 // A build's own output is long and in its log; planish's stages say little and it
                 // matters.
-                let matters = step.call().program == Program::Planish || self.screen.shows_builds();
-                if matters && !line.trim().is_empty() {
-                    self.say(step, shown(line));
+                let own = step.call().program == Program::Planish;
+                if (own || self.screen.shows_builds()) && !line.trim().is_empty() {
+                    self.say(step, if own { shown_message(line) } else { shown(line) });
                 }
                 self.progress(step, line);
             }

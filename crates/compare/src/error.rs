@@ -56,9 +56,10 @@ pub enum Error {
     },
     /// A command printed something else when it ran again.
     #[error(
-        "{command} printed something else in its second run than in its first: {difference}. If the output is \
-         random or contains times, set ignore_output = true in [evaluate] (--ignore-output); else the \
-         programs cannot be checked to do the same work"
+        "{command} printed something else when it ran again: {difference}. If the output is random or contains \
+         times, set ignore_output = true in [evaluate] or [compare] of planish.toml (planish compare: \
+         --ignore-output; planish optimize and build: --set evaluate.ignore_output=true); else nobody can check \
+         that the programs do the same work"
     )]
     Varies {
         /// The command.
@@ -68,13 +69,16 @@ pub enum Error {
     },
     /// A command prints no number for the metric.
     #[error(
-        "{command} prints no number that {pattern} matches; check the metric and what is printed"
+        "{command} prints no number for the metric: {}; check the pattern and what is printed",
+        lack(pattern, found)
     )]
     Prints {
         /// The command.
         command: String,
         /// What was looked for.
         pattern: String,
+        /// What stands there, where the pattern matches.
+        found: Option<String>,
     },
     /// A run took too long and was killed.
     #[error(
@@ -126,8 +130,8 @@ pub enum Error {
     },
     /// The metric's value is missing in a program's output.
     #[error(
-        "{variant} on {benchmark}, round {round}: the output has no number where the metric's pattern \
-         {pattern:?} looks for it (0 is none for the metric that decides, since effects are ratios)"
+        "{variant} on {benchmark}, round {round}: the output has no number for the metric: {}",
+        lack(pattern, found)
     )]
     NoValue {
         /// Name of the benchmark.
@@ -138,6 +142,8 @@ pub enum Error {
         round: u32,
         /// The pattern.
         pattern: String,
+        /// What stands there, where the pattern matches.
+        found: Option<String>,
     },
     /// The user ended it before there was anything to tell.
     #[error("interrupted: {0}")]
@@ -166,6 +172,17 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+}
+
+/// Why a metric has no number.
+fn lack(pattern: &str, found: &Option<String>) -> String {
+    match found {
+        None => format!("{pattern:?} matches nothing in standard output, which alone is searched"),
+        Some(found) => format!(
+            "{pattern:?} matches {found:?} in standard output; what decides must be a number above 0, \
+             since effects are ratios"
+        ),
+    }
 }
 
 impl Error {

@@ -9,12 +9,16 @@ use crate::{Design, Error, Metric, Run, sys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Without a limit of the user's, a run may take this many times the longest good one so far…
 const PATIENCE: u32 = 20;
 /// …and at least this long.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs that shall differ where the output holds the time, which many print to the second, begin so
+/// far apart.
+const CLOCK_STEP: Duration = Duration::from_millis(1100);
 
 /// How long a run may take after one that took so long.
 fn patience(longest: Duration) -> Duration {
@@ -76,8 +80,8 @@ pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Err
 }
 
 /// Runs a command as a comparison runs it: it must end with exit code 0, and its output must hold the
-/// number that `metric` takes from it. Unless outputs are ignored it runs twice, and must print the
-/// same but for that number; where they are, and no number is taken from them, nothing is to be seen
+/// number that `metric` takes from it. Unless outputs are ignored it runs twice, the second time at least
+/// a second after the first, and must print the same but for that number; where they are, and no number is taken from them, nothing is to be seen
 /// and it does not run.
 ///
 /// # Errors
@@ -109,7 +113,13 @@ pub fn repeats(
     let launcher = Launcher::new(&design, stop, openable_counters(&design)?);
     let slot = Slot { variant: 0, layout: 0, copy: 0 };
     let mut first: Option<(Run, Vec<u8>)> = None;
+    let began = Instant::now();
     for position in 0..runs {
+        while position > 0 && began.elapsed() < CLOCK_STEP && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(
+                CLOCK_STEP.saturating_sub(began.elapsed()).min(Duration::from_millis(50)),
+            );
+        }
         if stop.load(Ordering::Relaxed) {
             break;
         }
@@ -123,8 +133,8 @@ pub fn repeats(
             Some(Error::Output { difference, .. }) => {
                 return Err(Error::Varies { command: line, difference });
             }
-            Some(Error::NoValue { pattern, .. }) => {
-                return Err(Error::Prints { command: line, pattern });
+            Some(Error::NoValue { pattern, found, .. }) => {
+                return Err(Error::Prints { command: line, pattern, found });
             }
             Some(error) => return Err(error),
             None => first = Some((outcome.run, outcome.stdout)),
@@ -191,6 +201,30 @@ impl Programs<'_> {
     }
 }
 
+impl Programs<'_> {
+    /// Is it the variant that prints something else, or does the command print something else each
+    /// time? The program that made the reference runs once more.
+    fn blamed(&self, error: Error, benchmark: usize) -> Result<Ran, Error> {
+        let (Error::Output { .. }, Some((first, printed))) =
+            (&error, self.references.get(&benchmark))
+        else {
+            return Ok(Ran::Failed(error));
+        };
+        let outcome = self.launcher.once(benchmark, first.slot(), 0, self.limit(benchmark))?;
+        if self.is_interrupted() {
+            return Ok(Ran::Interrupted);
+        }
+        let again = problem(self.design, &outcome, Some(&(first.clone(), printed.clone())));
+        Err(match again {
+            Some(Error::Output { difference, .. }) => {
+                let command = self.launcher.command(benchmark, first.slot());
+                Error::Varies { command, difference }
+            }
+            _ => return Ok(Ran::Failed(error)),
+        })
+    }
+}
+
 impl Runner for Programs<'_> {
     type Error = Error;
 
@@ -234,7 +268,7 @@ impl Runner for Programs<'_> {
         }
         outcome.run.round = round;
         if let Some(error) = problem(self.design, &outcome, self.references.get(&benchmark)) {
-            return Ok(Ran::Failed(error));
+            return self.blamed(error, benchmark);
         }
         self.longest = self.longest.max(Duration::from_nanos(outcome.run.wall_ns));
         self.references.entry(benchmark).or_insert_with(|| (outcome.run.clone(), outcome.stdout));

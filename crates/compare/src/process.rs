@@ -1,7 +1,7 @@
 //! One run of one binary: start it, wait, and read what it used and printed.
 
 use crate::design::Slot;
-use crate::metric::Counter;
+use crate::metric::{Counter, Source};
 use crate::{Benchmark, Design, Error, Metric, Run, bind, sys};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -15,7 +15,10 @@ use workload::{USED_VARIABLE, Used};
 
 pub(crate) struct Outcome {
     pub(crate) run: Run,
+    /// What it printed; [`CUT`] stands for the numbers of metrics.
     pub(crate) stdout: Vec<u8>,
+    /// What stands where metrics look for their numbers, by their labels.
+    pub(crate) matched: BTreeMap<String, String>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) timed_out: bool,
     pub(crate) flooded: bool,
@@ -30,6 +33,12 @@ const MOST_TOLD_BYTES: u64 = 1 << 16;
 
 /// Enough output to show a difference; what is longer is only hashed.
 const KEPT_BYTES: usize = 1 << 20;
+
+/// Most characters of a line that a message shows.
+const SHOWN_CHARS: usize = 80;
+
+/// What messages show in place of the number of a metric, which may differ.
+const CUT: &[u8] = b"<number>";
 
 /// What every run of a benchmark has in common.
 pub(crate) struct Launcher<'a> {
@@ -52,6 +61,12 @@ impl<'a> Launcher<'a> {
             .map(|b| b.metrics.iter().filter_map(reader).collect())
             .collect();
         Launcher { design, stop, counters, readers }
+    }
+
+    /// The command of a run, for messages.
+    pub(crate) fn command(&self, benchmark: usize, slot: Slot) -> String {
+        let of = self.design.benchmarks.get(benchmark).zip(self.binary(slot));
+        of.map_or_else(String::new, |(of, binary)| bind(&of.command, binary).join(" "))
     }
 
     /// Runs one binary once.
@@ -129,6 +144,7 @@ impl<'a> Launcher<'a> {
         Ok(Outcome {
             run,
             stdout: output.kept,
+            matched: output.matched,
             stderr: complaint,
             timed_out: ended.timed_out,
             flooded: ended.flooded,
@@ -212,6 +228,8 @@ struct Output {
     bytes: u64,
     kept: Vec<u8>,
     printed: BTreeMap<String, f64>,
+    /// What stands where metrics look for their numbers, as it was printed.
+    matched: BTreeMap<String, String>,
 }
 
 /// Hashes the output; where metrics read their numbers from it, those numbers are cut out before.
@@ -237,29 +255,33 @@ fn hash_output(
             hash.update(&buffer[..got]);
         }
     }
-    let mut printed = BTreeMap::new();
+    let (mut printed, mut matched) = (BTreeMap::new(), BTreeMap::new());
     if !readers.is_empty() {
         let mut cuts = Vec::new();
         for (label, reader) in readers {
             let Some(number) = reader.captures(&kept).and_then(|c| c.get(1)) else { continue };
             cuts.push(number.range());
-            let value =
-                std::str::from_utf8(number.as_bytes()).ok().and_then(|n| n.trim().parse().ok());
-            printed.extend(value.map(|value: f64| (label.clone(), value)));
+            let text = String::from_utf8_lossy(number.as_bytes());
+            printed.extend(text.trim().parse().ok().map(|value: f64| (label.clone(), value)));
+            matched.insert(label.clone(), text.chars().take(SHOWN_CHARS).collect());
         }
         cuts.sort_by_key(|cut| (cut.start, cut.end));
         let mut left = Vec::with_capacity(kept.len());
         let mut at = 0;
         for cut in cuts {
-            left.extend_from_slice(kept.get(at..cut.start).unwrap_or_default());
+            let before = kept.get(at..cut.start).unwrap_or_default();
+            hash.update(before);
+            left.extend_from_slice(before);
+            left.extend_from_slice(CUT);
             at = at.max(cut.end);
         }
-        left.extend_from_slice(kept.get(at..).unwrap_or_default());
+        let rest = kept.get(at..).unwrap_or_default();
+        hash.update(rest);
+        left.extend_from_slice(rest);
         kept = left;
-        hash.update(&kept);
     }
     let hash = hex::encode(hash.finalize());
-    Ok(Output { hash, bytes, kept, printed })
+    Ok(Output { hash, bytes, kept, printed, matched })
 }
 
 /// Why a run cannot be compared: it ended otherwise than the reference, or printed something else,
@@ -294,27 +316,25 @@ pub(crate) fn problem(
         let difference = first_difference(printed, &outcome.stdout);
         return Some(Error::Output { variant: name, base, round, difference });
     }
-    let benchmark_name = benchmark.name.clone();
-    missing_number(benchmark, run).map(|pattern| Error::NoValue {
-        benchmark: benchmark_name,
+    let metric = missing_number(benchmark, run)?;
+    let Source::Output { pattern, .. } = &metric.source else { return None };
+    Some(Error::NoValue {
+        benchmark: benchmark.name.clone(),
         variant: name,
         round,
-        pattern,
+        pattern: pattern.clone(),
+        found: outcome.matched.get(&metric.label()).cloned(),
     })
 }
 
-fn missing_number(benchmark: &Benchmark, run: &Run) -> Option<String> {
-    use crate::metric::Source;
+fn missing_number<'b>(benchmark: &'b Benchmark, run: &Run) -> Option<&'b Metric> {
     // Effects of the metric that decides are ratios, so that 0 is no number there.
     let missing = |(place, m): &(usize, &Metric)| {
         let value = m.value(run);
         let fine = |value: f64| place > &0 || value > 0.0;
         matches!(m.source, Source::Output { .. }) && !value.is_some_and(fine)
     };
-    match &benchmark.metrics.iter().enumerate().find(missing)?.1.source {
-        Source::Output { pattern, .. } => Some(pattern.clone()),
-        _ => None,
-    }
+    benchmark.metrics.iter().enumerate().find(missing).map(|(_, metric)| metric)
 }
 
 fn ended_words(run: &Run, expected: i32, command: &str, stderr: &[u8]) -> String {
@@ -344,7 +364,10 @@ fn shown(line: Option<&[u8]>) -> String {
     match line {
         None => "missing".to_owned(),
         Some(line) => {
-            format!("{:?}", String::from_utf8_lossy(line).chars().take(80).collect::<String>())
+            format!(
+                "{:?}",
+                String::from_utf8_lossy(line).chars().take(SHOWN_CHARS).collect::<String>()
+            )
         }
     }
 }

@@ -52,12 +52,21 @@ fn a_command_repeats_itself_but_for_the_numbers_of_its_metric() {
     };
     assert_eq!(tried("echo a", "cpu", false), Ok(()));
     let varies = tried("echo a; echo $$", "cpu", false).unwrap_err();
-    assert!(varies.contains("second run") && varies.contains("line 2 is "), "{varies}");
+    assert!(varies.contains("ran again") && varies.contains("line 2 is "), "{varies}");
+    let clock = tried("date +%s", "cpu", false).unwrap_err();
+    assert!(clock.contains("ran again"), "a clock that tells seconds is seen: {clock}");
     assert_eq!(tried("echo $$ 7 ms", "output:([0-9]+) ms", true), Ok(()));
     assert_eq!(tried("exit 3", "cpu", true), Ok(()), "it does not run");
     assert_eq!(tried("echo $$ ms", "output:([0-9]+) ms", false), Ok(()));
     let none = tried("echo a", "output:([0-9]+) ms", true).unwrap_err();
-    assert!(none.starts_with("sh -c echo a prints no number that ([0-9]+) ms matches"), "{none}");
+    assert!(
+        none.starts_with("sh -c echo a prints no number for the metric: \"([0-9]+) ms\" matches nothing in standard output"),
+        "{none}"
+    );
+    let zero = tried("echo 0 ms", "output:([0-9]+) ms", false).unwrap_err();
+    assert!(zero.contains("matches \"0\"") && zero.contains("above 0"), "{zero}");
+    let beside = tried("echo 7 ms $$", "output:([0-9]+) ms", false).unwrap_err();
+    assert!(beside.contains("<number> ms"), "{beside}");
     assert!(tried("exit 3", "cpu", false).unwrap_err().contains("exit code 3"));
 }
 
@@ -101,6 +110,14 @@ fn a_program_that_prints_something_else_is_named_with_the_line() {
     );
     design.ignore_output = true;
     assert_eq!(run_all(&design).unwrap().len(), 4);
+}
+
+#[test]
+fn a_command_that_prints_something_else_each_time_is_blamed_and_no_variant() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = ["a", "b"].map(|name| script(folder.path(), name, "echo x; date +%N")).to_vec();
+    let message = run_all(&design(pair, 1)).unwrap_err().to_string();
+    assert!(message.contains("/a") && message.contains("when it ran again"), "{message}");
 }
 
 #[test]

@@ -17,8 +17,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return ExitCode::from(output::finish("").unwrap_or(code)),
     };
-    terminal::remove_temporaries_on_interrupt(command::handles_interrupts);
-    let (code, said) = match cli.run() {
+    terminal::end_whole_on_interrupt(command::handles_interrupts);
+    let ran = cli.run();
+    terminal::wait_where_ending();
+    let (code, said) = match ran {
         Ok(code) => (code, String::new()),
         Err(error) => {
             let said = message(&error);

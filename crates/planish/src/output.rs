@@ -2,7 +2,8 @@
 
 use crate::cli::BAD_INPUT;
 pub use terminal::{
-    Stream, error_text, print, print_json, raw, refuse_inputs, screen, text, write_file,
+    Stream, error_text, print, print_json, raw, refuse_inputs, refuse_without_directory, screen,
+    text, write_file,
 };
 
 /// The exit code where a stream did not take what it was sent; says so on standard error, unless

@@ -364,7 +364,10 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
     if !has("gcc") {
         return;
     }
-    let project = Project::new(&SMALL.replace("cp app.c", "echo > begun; sleep 3; cp app.c"));
+    // A build that runs a compiler beside itself.
+    let project = Project::new(&SMALL.replace("cp app.c", "sh cc.sh & sleep 3; cp app.c"));
+    let compiler = "echo $$ > compiler\necho > begun\nexec sleep 100\n";
+    std::fs::write(project.at("cc.sh"), compiler).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
     command.arg("build").current_dir(project.folder.path()).stderr(std::process::Stdio::piped());
     let first = command.spawn().unwrap();
@@ -387,4 +390,8 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
         left.map(|f| f.unwrap().file_name().to_string_lossy().into_owned()).collect();
     let begun = |name: &String| name == "aside" || name.starts_with(".planish-");
     assert!(!left.iter().any(begun), "{left:?}");
+    // One that ended and that nobody waited for has no words.
+    let compiler = std::fs::read_to_string(project.at("compiler")).unwrap();
+    let words = std::fs::read(format!("/proc/{}/cmdline", compiler.trim())).unwrap_or_default();
+    assert!(words.is_empty(), "a signal to planish alone ends what the build started too");
 }

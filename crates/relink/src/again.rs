@@ -67,7 +67,6 @@ impl Again {
         let (directory, clusters) = (absolute(directory)?, absolute(blocks.clusters)?);
         let order = given::read(blocks.order, given::DATA);
         let order = order.map_err(Error::file(blocks.order, "read"))?;
-        fs::create_dir_all(&directory).map_err(Error::file(&directory, "create"))?;
         let home = Scratch::within(&directory);
         let home = home.map_err(Error::file(&directory, "make a directory in"))?;
         self.0.unpack(home.path())?;
@@ -87,9 +86,6 @@ impl Again {
         let response = response.render(&[], &options);
         let response = work.write("response.txt", response.as_bytes())?;
         linker.link(&home.path().join("root"), &response)?;
-        if let Some(parent) = out.parent() {
-            fs::create_dir_all(parent).map_err(Error::file(parent, "create"))?;
-        }
         place(&work.0.join("out"), out)
     }
 }

@@ -18,6 +18,19 @@ pub fn write_file(
     Ok(out.flush()?)
 }
 
+/// Refuses an output in a directory that is not there, before anything is done for it.
+///
+/// # Errors
+/// Naming both.
+pub fn refuse_without_directory(output: &Path) -> anyhow::Result<()> {
+    let directory = beside::directory_of(output);
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let (output, directory) = (output.display(), directory.display());
+    bail!("{output}: there is no directory {directory}; create it first")
+}
+
 /// Refuses an output that is one of the inputs, by whatever name: what is read would be lost.
 ///
 /// # Errors

@@ -14,9 +14,11 @@ mod signals;
 mod streams;
 mod sys;
 
-pub use files::{refuse_inputs, write_file};
+pub use files::{refuse_inputs, refuse_without_directory, write_file};
 pub use screen::screen;
-pub use signals::{remove_temporaries_on_interrupt, restore_broken_pipe, survive_lost_connections};
+pub use signals::{
+    end_whole_on_interrupt, restore_broken_pipe, survive_lost_connections, wait_where_ending,
+};
 pub use streams::{
     Raw, Shown, Stream, error_text, failed, print, print_json, raw, say_line, say_text, text,
 };

@@ -3,10 +3,18 @@
 use signal_hook::consts::SIGPIPE;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
-/// Removes half-written files and temporary directories when the user presses Ctrl-C, then ends as the signal would have;
-/// nothing of that where `handled` says that the running command ends by itself.
-pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
+/// How long those that this process started may take to end when it is ended.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Set when the process is being ended by a signal.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// When a signal ends the process (Ctrl-C, or one to it alone), ends what it started, removes
+/// half-written files and temporary directories, then ends as the signal would have; nothing of that
+/// where `handled` says that the running command ends by itself.
+pub fn end_whole_on_interrupt(handled: fn() -> bool) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
         return;
@@ -16,12 +24,25 @@ pub fn remove_temporaries_on_interrupt(handled: fn() -> bool) {
             if handled() {
                 continue;
             }
+            ENDING.store(true, Ordering::Relaxed);
             crate::full_screen::leave();
+            let mut children = processes::Ending::of_children();
+            if !children.wait(GRACE) {
+                children.kill();
+            }
             beside::remove_unfinished();
             beside::scratch::remove_in_use();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     });
+}
+
+/// Where a signal is ending the process, waits for that end: a child that ended by it is no failure
+/// that anything is to be said of.
+pub fn wait_where_ending() {
+    while ENDING.load(Ordering::Relaxed) {
+        std::thread::sleep(GRACE);
+    }
 }
 
 /// Whether a write to what nobody reads ends the process at once.

@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::error::system;
-use crate::processes::{self, Process};
 use crate::sys::{self, Reaped};
 use crate::used::Used;
+use processes::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(crate) struct Family {
 impl Family {
     /// Orphans of all further processes come to this one.
     pub(crate) fn begin() -> Result<Family, Error> {
-        sys::adopt_orphans().map_err(system("become the parent of orphans"))?;
+        processes::adopt_orphans().map_err(system("become the parent of orphans"))?;
         Ok(Family::default())
     }
 
@@ -56,7 +56,7 @@ impl Family {
         pid: i32,
         enough: &mut dyn FnMut(&mut Family) -> bool,
     ) -> Option<(i32, Used)> {
-        let process = sys::descriptor(pid);
+        let process = processes::descriptor(pid);
         loop {
             if let Some(ended) = self.ended(pid) {
                 return Some(ended);
@@ -64,15 +64,15 @@ impl Family {
             if enough(self) {
                 return None;
             }
-            sys::sleep_until_end(process.as_ref(), LOOK);
+            processes::sleep_until_end(process.as_ref(), LOOK);
         }
     }
 
     /// Asks a watched process to end, and kills it where it does not.
     pub(crate) fn end(&mut self, pid: i32) -> Option<(i32, Used)> {
-        sys::signal(pid, libc::SIGTERM);
+        processes::signal(pid, libc::SIGTERM);
         self.wait(pid, &mut until(GRACE)).or_else(|| {
-            sys::signal(pid, libc::SIGKILL);
+            processes::signal(pid, libc::SIGKILL);
             self.wait(pid, &mut until(GRACE))
         })
     }
@@ -95,7 +95,7 @@ impl Family {
             if living.is_empty() || enough(self) {
                 break;
             }
-            living.keys().for_each(|&pid| sys::signal(pid, libc::SIGKILL));
+            living.keys().for_each(|&pid| processes::signal(pid, libc::SIGKILL));
             std::thread::sleep(Duration::from_millis(5));
         }
         self.reap();

@@ -13,7 +13,6 @@
 mod error;
 mod family;
 mod pattern;
-mod processes;
 mod ready;
 mod run;
 mod said;

@@ -2,11 +2,11 @@
 
 use crate::error::{ended, system};
 use crate::family::{Family, GRACE, until};
-use crate::processes::{self, Process};
 use crate::said::Said;
 use crate::scene::Scene;
 use crate::used::Used;
-use crate::{Error, Ready, Server, sys};
+use crate::{Error, Ready, Server};
+use processes::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ impl Running {
         let living = self.living(family);
         let gone = self.roots.iter().filter_map(|&pid| Some(family.ended(pid)?.1));
         let gone: Vec<Used> = gone.collect();
-        living.values().map(processes::used).chain(gone).fold(Used::default(), |sum, one| Used {
+        living.values().map(Used::until_now).chain(gone).fold(Used::default(), |sum, one| Used {
             user_ns: sum.user_ns + one.user_ns,
             system_ns: sum.system_ns + one.system_ns,
             max_rss_bytes: sum.max_rss_bytes.max(one.max_rss_bytes),
@@ -180,9 +180,9 @@ impl Running {
             true => vec![self.pid],
             false => living.keys().copied().filter(|pid| self.roots.contains(pid)).collect(),
         };
-        first.into_iter().for_each(|pid| sys::signal(pid, libc::SIGTERM));
+        first.into_iter().for_each(|pid| processes::signal(pid, libc::SIGTERM));
         self.wait_gone(family);
-        self.living(family).into_keys().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+        self.living(family).into_keys().for_each(|pid| processes::signal(pid, libc::SIGKILL));
         self.wait_gone(family);
     }
 

@@ -1,18 +1,6 @@
-//! The system calls around processes: orphans adopted, ends waited for, times read, signals sent.
+//! The system calls around processes: ends taken, times read.
 
 use crate::used::Used;
-use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
-
-/// Makes this process the parent of every orphan below it, so that none escapes.
-pub(crate) fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: prctl takes integers here and touches no memory.
-    match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
 
 /// A child that ended.
 pub(crate) struct Reaped {
@@ -57,15 +45,6 @@ fn nanoseconds(time: libc::timeval) -> u64 {
     (time.tv_sec.max(0) as u64) * 1_000_000_000 + (time.tv_usec.max(0) as u64) * 1000
 }
 
-/// Sends a signal to a process that is ours.
-pub(crate) fn signal(pid: i32, signal: i32) {
-    if pid > 1 {
-        // SAFETY: kill has no memory effects; the number is that of a process below this one, which
-        // nobody else waits for.
-        unsafe { libc::kill(pid, signal) };
-    }
-}
-
 /// CPU time of all threads of a process, those that ended too: in user mode and in the kernel,
 /// nanoseconds.
 ///
@@ -85,24 +64,6 @@ pub(crate) fn cpu_time(pid: i32) -> Option<(u64, u64)> {
     let kernel = u128::from(sampled.saturating_sub(user)) * u128::from(all);
     let system = kernel.checked_div(u128::from(sampled)).map_or(0, |ns| ns as u64);
     Some((all.saturating_sub(system), system))
-}
-
-/// A descriptor that becomes readable when the process ends; kernels before 5.3 have none.
-pub(crate) fn descriptor(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    // SAFETY: fd is valid, open and owned by nobody else.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-/// Sleeps until the process of a descriptor ends, a signal comes, or the time is over.
-pub(crate) fn sleep_until_end(process: Option<&OwnedFd>, most: Duration) {
-    let Some(process) = process else {
-        return std::thread::sleep(most.min(Duration::from_millis(10)));
-    };
-    let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: poll is one live, writable pollfd.
-    unsafe { libc::poll(&mut poll, 1, most.as_millis() as i32 + 1) };
 }
 
 /// Clock ticks of /proc in nanoseconds.

@@ -1,5 +1,7 @@
 //! What did the program use in a run, and how does whoever measures the run get to know it?
 
+use crate::sys;
+use processes::Process;
 use serde::{Deserialize, Serialize};
 use std::io::{Error, Write};
 use std::path::Path;
@@ -34,6 +36,20 @@ pub struct Used {
 const SCHEMA: &str = "planish-used";
 
 impl Used {
+    /// What a process and those of its children that it waited for have used until now.
+    pub(crate) fn until_now(process: &Process) -> Used {
+        let (user, system) = sys::cpu_time(process.pid).unwrap_or_default();
+        let tick = sys::tick_ns();
+        Used {
+            user_ns: user + process.children.0 * tick,
+            system_ns: system + process.children.1 * tick,
+            max_rss_bytes: largest_resident(process.pid).unwrap_or_default(),
+            minor_faults: process.faults.0,
+            major_faults: process.faults.1,
+            ..Used::default()
+        }
+    }
+
     /// The same with schema and version filled in.
     pub(crate) fn named(self) -> Used {
         Used { schema: SCHEMA.to_owned(), version: 1, ..self }
@@ -61,6 +77,14 @@ impl Used {
     }
 }
 
+/// The most memory that a process had resident, bytes (`VmHWM`, in KiB there).
+fn largest_resident(pid: i32) -> Option<u64> {
+    let status = std::fs::read(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
+    let status = String::from_utf8_lossy(&status).into_owned();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +97,15 @@ mod tests {
         assert_eq!(Used::read(&std::fs::read(file.path()).unwrap()).unwrap(), Some(used));
         assert_eq!(Used::read(b"").unwrap(), None);
         assert!(Used::read(b"{}").is_err() && Used::read(b"xy").is_err());
+    }
+
+    #[test]
+    fn this_process_is_there_and_used_something() {
+        let own = std::process::id() as i32;
+        let all = processes::list();
+        let process = all.get(&own).unwrap();
+        assert!(!process.zombie && process.parent > 0);
+        let used = Used::until_now(process);
+        assert!(used.user_ns + used.system_ns > 0 && used.max_rss_bytes > 1 << 20, "{used:?}");
     }
 }

@@ -166,7 +166,8 @@ fn try_once(args: &TryArgs, global: &Global) -> anyhow::Result<u8> {
     let log = args.program_output.as_deref();
     let timed = build::trial::try_once(&words.join(" "), &args.program, log, &stop)?;
     if !global.quiet {
-        eprintln!("it runs {} and takes {:.1} s", args.program.display(), timed.seconds);
+        let took = report::duration_ns(timed.seconds * 1e9);
+        eprintln!("it runs {} and takes {took}", args.program.display());
     }
     compare::repeats(&args.what.command, metric, args.ignore_output, &stop)?;
     if stop.load(Ordering::Relaxed) { Ok(super::INTERRUPTED) } else { Ok(FINE) }

@@ -132,14 +132,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         if args.counts { Some(recording::vmlinux(kernel, args.binary.as_deref())?) } else { None };
     let inputs = std::iter::once(&image.path).chain(&args.initrd).chain(&vmlinux);
     output::refuse_inputs([args.output.as_path()], inputs.map(PathBuf::as_path))?;
-    let directory = args.output.parent().filter(|directory| !directory.as_os_str().is_empty());
-    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
-        bail!(
-            "{}: there is no directory {}; create it first",
-            args.output.display(),
-            directory.display()
-        );
-    }
+    output::refuse_without_directory(&args.output)?;
     let plain = Initrd::of(args.initrd.as_deref(), image.architecture)?;
     let initrd = args.modules.alone(&plain, &image)?.unwrap_or(plain);
     let execution = if args.deterministic { Execution::Deterministic } else { Execution::Emulated };

@@ -1,28 +1,34 @@
-//! Which processes live, whose children are they, and what have they used so far?
+//! Which processes live, which of them are below another, and how do those below one end?
 //!
 //! Input: /proc, read once for all processes ([`list`]). A process is below another when the chain
 //! of parents leads there. Cost: one small file for each process of the machine.
 
-use crate::sys;
-use crate::used::Used;
+mod end;
+mod sys;
+
+pub use end::Ending;
+pub use sys::{adopt_orphans, descriptor, signal, sleep_until_end};
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// A process as /proc/PID/stat tells it (man 5 proc_pid_stat).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Process {
+pub struct Process {
+    /// Its number.
     pub pid: i32,
+    /// The number of its parent.
     pub parent: i32,
     /// Ended, and not waited for by its parent.
     pub zombie: bool,
-    /// Faults of its own and of children that it waited for: without and with reading.
-    faults: (u64, u64),
-    /// CPU time of children that it waited for: user, system; ticks.
-    children: (u64, u64),
+    /// Page faults of its own and of children that it waited for: without and with reading.
+    pub faults: (u64, u64),
+    /// CPU time of children that it waited for: user, system; clock ticks.
+    pub children: (u64, u64),
 }
 
 /// All processes, by number.
-pub(crate) fn list() -> BTreeMap<i32, Process> {
+#[must_use]
+pub fn list() -> BTreeMap<i32, Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter_map(|pid: i32| Some((pid, read(pid)?))).collect()
@@ -47,42 +53,26 @@ fn parse(pid: i32, text: &str) -> Option<Process> {
 }
 
 /// Those of `all` that are in `roots` or below one of them.
-pub(crate) fn below(all: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeSet<i32> {
-    let mut found: BTreeSet<i32> =
-        roots.iter().copied().filter(|pid| all.contains_key(pid)).collect();
-    loop {
-        let more: Vec<i32> = all
-            .values()
-            .filter(|process| found.contains(&process.parent) && !found.contains(&process.pid))
-            .map(|process| process.pid)
-            .collect();
-        if more.is_empty() {
-            return found;
+#[must_use]
+pub fn below(all: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeSet<i32> {
+    down(all, roots, |_| true)
+}
+
+/// As [`below`], but nobody below one of whom `descends` says no.
+fn down(
+    all: &BTreeMap<i32, Process>,
+    roots: &BTreeSet<i32>,
+    descends: impl Fn(i32) -> bool,
+) -> BTreeSet<i32> {
+    let mut found = BTreeSet::new();
+    let mut next: Vec<i32> = roots.iter().copied().filter(|pid| all.contains_key(pid)).collect();
+    while let Some(parent) = next.pop() {
+        if found.insert(parent) && descends(parent) {
+            let children = all.values().filter(|process| process.parent == parent);
+            next.extend(children.map(|process| process.pid));
         }
-        found.extend(more);
     }
-}
-
-/// What a process and those of its children that it waited for have used until now.
-pub(crate) fn used(process: &Process) -> Used {
-    let (user, system) = sys::cpu_time(process.pid).unwrap_or_default();
-    let tick = sys::tick_ns();
-    Used {
-        user_ns: user + process.children.0 * tick,
-        system_ns: system + process.children.1 * tick,
-        max_rss_bytes: largest_resident(process.pid).unwrap_or_default(),
-        minor_faults: process.faults.0,
-        major_faults: process.faults.1,
-        ..Used::default()
-    }
-}
-
-/// The most memory that a process had resident, bytes (`VmHWM`, in KiB there).
-fn largest_resident(pid: i32) -> Option<u64> {
-    let status = std::fs::read(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
-    let status = String::from_utf8_lossy(&status).into_owned();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    found
 }
 
 #[cfg(test)]
@@ -110,15 +100,7 @@ mod tests {
         let found = |roots: &[i32]| below(&all, &roots.iter().copied().collect());
         assert_eq!(found(&[2]), [2, 3].into());
         assert_eq!(found(&[4, 5, 99]), [4, 5, 6].into());
-    }
-
-    #[test]
-    fn this_process_is_there_and_used_something() {
-        let own = std::process::id() as i32;
-        let all = list();
-        let process = all.get(&own).unwrap();
-        assert!(!process.zombie && process.parent > 0);
-        let used = used(process);
-        assert!(used.user_ns + used.system_ns > 0 && used.max_rss_bytes > 1 << 20, "{used:?}");
+        let without_2 = down(&all, &[1].into(), |pid| pid != 2);
+        assert_eq!(without_2, [1, 2, 4].into(), "2 is there, but nobody below it");
     }
 }

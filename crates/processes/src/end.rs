@@ -1,0 +1,138 @@
+//! Ending what runs below a process, as Ctrl-C at a terminal does: a signal to one process reaches
+//! that one alone, and a build tool that it ends leaves its compilers running.
+
+use crate::{Process, down, list, sys};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How often somebody who waits looks around.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Processes that are to end, with all below them.
+///
+/// Nobody below one that runs this program too is asked: it has its own below it to end, in the
+/// order that it knows. What is killed in the end is killed with all below it.
+#[derive(Debug)]
+pub struct Ending {
+    roots: BTreeSet<i32>,
+    /// Who was asked, and what tells of its end where the kernel has that (Linux 5.3). It stays
+    /// known when its parent ends and others take it in.
+    asked: BTreeMap<i32, Option<OwnedFd>>,
+}
+
+impl Ending {
+    /// Of a child of this process.
+    #[must_use]
+    pub fn of(child: u32) -> Ending {
+        let roots = i32::try_from(child).into_iter().collect();
+        Ending { roots, asked: BTreeMap::new() }
+    }
+
+    /// Of all children of this process.
+    #[must_use]
+    pub fn of_children() -> Ending {
+        let own = std::process::id() as i32;
+        let children = list().into_values().filter(|process| process.parent == own);
+        Ending { roots: children.map(|process| process.pid).collect(), asked: BTreeMap::new() }
+    }
+
+    /// Asks them to end (SIGTERM), each once; called again it asks those that began meanwhile.
+    pub fn ask(&mut self) {
+        let all = list();
+        for pid in self.living(&all, |pid| !is_own_program(pid)) {
+            self.asked.entry(pid).or_insert_with(|| {
+                let process = sys::descriptor(pid);
+                sys::signal(pid, libc::SIGTERM);
+                process
+            });
+        }
+    }
+
+    /// Asks until all have ended or the time is over; whether they have.
+    pub fn wait(&mut self, most: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            self.ask();
+            if self.living(&list(), |pid| !is_own_program(pid)).is_empty() {
+                return true;
+            }
+            if began.elapsed() >= most {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Kills those that live, with all below them.
+    pub fn kill(&self) {
+        self.living(&list(), |_| true).into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+    }
+
+    /// Those of them that have not ended, and those below whom `descends` lets.
+    fn living(
+        &self,
+        all: &BTreeMap<i32, Process>,
+        descends: impl Fn(i32) -> bool,
+    ) -> BTreeSet<i32> {
+        // A number whose process has ended may be somebody else's by now.
+        let ended = |pid: &i32| self.asked.get(pid).is_some_and(|fd| sys::has_ended(fd.as_ref()));
+        let known = self.roots.iter().chain(self.asked.keys()).copied();
+        let known: BTreeSet<i32> = known.filter(|pid| !ended(pid)).collect();
+        let mut found = down(all, &known, descends);
+        found.retain(|pid| all.get(pid).is_some_and(|process| !process.zombie));
+        found
+    }
+}
+
+fn is_own_program(pid: i32) -> bool {
+    let of = |who: &str| std::fs::read_link(PathBuf::from("/proc").join(who).join("exe")).ok();
+    of(&pid.to_string()).is_some_and(|program| Some(program) == of("self"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell that starts another one, which says its number and stays.
+    fn family(inner: &str) -> (Child, i32) {
+        let mut outer = Command::new("sh")
+            .args(["-c", "sh -c \"$0\" & wait", inner])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(outer.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (outer, line.trim().parse().unwrap())
+    }
+
+    fn lives(pid: i32) -> bool {
+        list().get(&pid).is_some_and(|process| !process.zombie)
+    }
+
+    #[test]
+    fn those_below_a_child_end_with_it() {
+        let (mut outer, inner) = family("echo $$; sleep 100; :");
+        assert!(lives(inner));
+        let mut ending = Ending::of(outer.id());
+        assert!(ending.wait(Duration::from_secs(20)));
+        assert!(!outer.wait().unwrap().success());
+        assert!(!lives(inner));
+        assert!(ending.asked.len() >= 3, "both shells and the sleeper: {ending:?}");
+    }
+
+    #[test]
+    fn who_does_not_end_when_asked_is_killed_though_its_parent_has() {
+        let (mut outer, inner) = family("trap '' TERM; echo $$; while :; do sleep 0.1; done");
+        let mut ending = Ending::of(outer.id());
+        assert!(!ending.wait(Duration::from_millis(300)));
+        outer.wait().unwrap();
+        assert!(lives(inner), "it holds the signal back");
+        ending.kill();
+        assert!(ending.wait(Duration::from_secs(20)));
+        assert!(!lives(inner));
+    }
+}

@@ -1,0 +1,54 @@
+//! The system calls around processes: orphans adopted, ends waited for and taken, signals sent.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+/// Makes this process the parent of every orphan below it, so that none escapes.
+///
+/// # Errors
+/// Where the kernel does not let it (before Linux 3.4).
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: prctl takes integers here and touches no memory.
+    match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sends a signal to a process below this one, whose end nobody else takes; never to all or to the
+/// first one.
+pub fn signal(pid: i32, signal: i32) {
+    if pid > 1 {
+        // SAFETY: kill has no memory effects.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// A descriptor that becomes readable when the process ends; kernels before 5.3 have none.
+#[must_use]
+pub fn descriptor(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    // SAFETY: fd is valid, open and owned by nobody else.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Sleeps until the process of a descriptor ends, a signal comes, or the time is over.
+pub fn sleep_until_end(process: Option<&OwnedFd>, most: Duration) {
+    let Some(process) = process else {
+        return std::thread::sleep(most.min(Duration::from_millis(10)));
+    };
+    let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: poll is one live, writable pollfd.
+    unsafe { libc::poll(&mut poll, 1, most.as_millis() as i32 + 1) };
+}
+
+/// Whether the process of a descriptor has ended, waited for or not; unknown, and so no, without
+/// one.
+pub(crate) fn has_ended(process: Option<&OwnedFd>) -> bool {
+    let Some(process) = process else { return false };
+    let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: poll is one live, writable pollfd.
+    unsafe { libc::poll(&mut poll, 1, 0) > 0 }
+}
