@@ -4,7 +4,6 @@
 //! put them.
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
 use beside::given;
