@@ -10,7 +10,7 @@ use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::request::{BuildCommand, LibraryRule, LinkAgain, Request};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, behind};
 use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
 
@@ -310,7 +310,8 @@ fn file_name(path: &str) -> &str {
 
 /// What stands in the place of a compiler, by the compiler's own name: build systems look at it.
 fn wrapper_of(compiler: &str) -> PathBuf {
-    Path::new(STATE_DIRECTORY).join("tools").join(file_name(compiler))
+    let name = behind(compiler).first().copied().unwrap_or(compiler);
+    Path::new(STATE_DIRECTORY).join("tools").join(file_name(name))
 }
 
 /// What rustc links by in the compiler's place; none where a blank in its path would cut rustc's flags.
@@ -323,7 +324,8 @@ fn wrap(request: &mut BuildCommand, directory: &Path) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         let path = wrapper_of(compiler);
-        let wrapper = Wrapper { path: path.clone(), compiler: compiler.clone() };
+        let words = behind(compiler).into_iter().map(str::to_owned).collect();
+        let wrapper = Wrapper { path: path.clone(), compiler: words };
         *compiler = text(&directory.join(path));
         if !request.wrappers.contains(&wrapper) {
             request.wrappers.push(wrapper);
