@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 /// The two files of a layout that a build reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutFiles {
+    /// What the names of both begin with.
+    pub prefix: PathBuf,
     /// For the compiler.
     pub cc_profile: PathBuf,
     /// For the linker.
     pub ld_profile: PathBuf,
 }
-
-const CC_PROFILE_ENDING: &str = "_cc_profile.txt";
 
 impl LayoutFiles {
     /// The files that `planish layout --prefix PREFIX` writes.
@@ -33,13 +33,11 @@ impl LayoutFiles {
             name.push(ending);
             PathBuf::from(name)
         };
-        LayoutFiles { cc_profile: with(CC_PROFILE_ENDING), ld_profile: with("_ld_profile.txt") }
-    }
-
-    /// What the names of both begin with.
-    pub fn prefix(&self) -> PathBuf {
-        let whole = text(&self.cc_profile);
-        whole.strip_suffix(CC_PROFILE_ENDING).unwrap_or(&whole).into()
+        LayoutFiles {
+            prefix: prefix.to_owned(),
+            cc_profile: with("_cc_profile.txt"),
+            ld_profile: with("_ld_profile.txt"),
+        }
     }
 
     /// The same, which must be there, by absolute names.
@@ -214,7 +212,7 @@ pub fn build_request(
     }
     if let (Some(archive), Some(layout)) = (target.link, target.layout) {
         request.by_link =
-            Some(LinkAgain { archive: Input::from(archive), prefix: layout.prefix() });
+            Some(LinkAgain { archive: Input::from(archive), prefix: layout.prefix.clone() });
     }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
