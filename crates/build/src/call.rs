@@ -140,8 +140,8 @@ impl From<&Output> for Word {
 pub struct Wrapper {
     /// Where it lies.
     pub path: PathBuf,
-    /// The compiler that it runs.
-    pub compiler: String,
+    /// The compiler that it runs, with the arguments that come first.
+    pub compiler: Vec<String>,
 }
 
 /// A process before it is one.
@@ -323,6 +323,7 @@ impl Call {
             writeln!(f, "rm -rf {0}; mkdir -p {0}", quoted_path(directory))?;
         }
         for Wrapper { path, compiler } in &self.wrappers {
+            let compiler = compiler.join(" ");
             writeln!(f, "# {} runs {compiler} through `planish compiler`", path.display())?;
         }
         for (name, value) in &self.environment {

@@ -183,11 +183,12 @@ fn prepare(call: &Call, place: Place) -> Result<(), Error> {
     Ok(())
 }
 
-fn write_wrapper(path: &Path, compiler: &str, planish: &Path) -> std::io::Result<()> {
+fn write_wrapper(path: &Path, compiler: &[String], planish: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    let (planish, compiler) = (quoted(&planish.to_string_lossy()), quoted(compiler));
+    let compiler: Vec<String> = compiler.iter().map(|word| quoted(word)).collect();
+    let (planish, compiler) = (quoted(&planish.to_string_lossy()), compiler.join(" "));
     let script = format!("#!/bin/sh\nexec {planish} compiler -- {compiler} \"$@\"\n");
     let mut file = beside::Unfinished::at(path)?.with_mode(0o755);
     file.write_all(script.as_bytes())?;

@@ -4,10 +4,12 @@
 //! recorded and measured for nothing, so this is decided before anything runs, from text alone:
 //! nothing of the project is run.
 
+use crate::cargo_config;
 use crate::config::{Build, Command};
+use crate::small_file::text;
 use crate::{Config, Error, Toolchain};
-use std::io::Read;
 use std::path::Path;
+use toml::Table;
 
 /// The variable that hands rustc its flags.
 const FLAGS: &str = "PLANISH_RUSTFLAGS";
@@ -15,9 +17,6 @@ const FLAGS: &str = "PLANISH_RUSTFLAGS";
 /// Files that build commands read without naming them.
 const BUILD_FILES: [&str; 6] =
     ["Makefile", "makefile", "GNUmakefile", "justfile", "CMakeLists.txt", "meson.build"];
-
-/// A larger file is no script.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// What the build command says of rustc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +70,9 @@ impl Rust {
 /// The variable that sets what a Cargo.toml says of link-time optimisation.
 pub(crate) const CARGO_LTO: &str = "CARGO_PROFILE_RELEASE_LTO";
 
-/// Whether the project's release profile asks for full link-time optimisation, by the variable or by
-/// the Cargo.toml of the workspace that `directory` lies in.
+/// Whether the project's release profile asks for full link-time optimisation, by the variable, by
+/// cargo's configuration, or by the Cargo.toml of the workspace that `directory` lies in; the first
+/// that says something counts.
 pub(crate) fn asks_for_fat_lto(directory: &Path) -> bool {
     match std::env::var(CARGO_LTO) {
         Ok(value) => ["fat", "true"].contains(&value.as_str()),
@@ -81,12 +81,23 @@ pub(crate) fn asks_for_fat_lto(directory: &Path) -> bool {
 }
 
 fn names_fat_lto(directory: &Path) -> bool {
-    let manifests: Vec<toml::Table> =
+    let configured = cargo_config::tables(directory);
+    let configured = configured.iter().rev().find_map(|(_, table)| fat_lto(table));
+    configured.or_else(|| fat_lto(&manifest(directory)?)).unwrap_or_default()
+}
+
+/// The manifest whose profiles count: of the workspace, where there is one.
+fn manifest(directory: &Path) -> Option<Table> {
+    let manifests: Vec<Table> =
         directory.ancestors().filter_map(|at| text(&at.join("Cargo.toml"))?.parse().ok()).collect();
-    // Profiles of members do not count.
     let root = manifests.iter().find(|manifest| manifest.contains_key("workspace"));
-    let lto = root.or(manifests.first()).and_then(|m| m.get("profile")?.get("release")?.get("lto"));
-    lto.is_some_and(|lto| lto.as_bool() == Some(true) || lto.as_str() == Some("fat"))
+    root.or(manifests.first()).cloned()
+}
+
+/// What a table says of link-time optimisation, if it does.
+fn fat_lto(table: &Table) -> Option<bool> {
+    let lto = table.get("profile")?.get("release")?.get("lto")?;
+    Some(lto.as_bool() == Some(true) || lto.as_str() == Some("fat"))
 }
 
 /// Whether a script sets RUSTC_BOOTSTRAP or calls the nightly compiler; a comment that names the
@@ -105,17 +116,6 @@ fn names_nightly(directory: &Path) -> bool {
     let channel =
         found.lines().find_map(|line| line.trim().strip_prefix("channel")).unwrap_or(&found);
     channel.trim_start_matches([' ', '=', '"', '\'']).starts_with("nightly")
-}
-
-/// The text of a small regular file.
-fn text(path: &Path) -> Option<String> {
-    let file = path.metadata().ok().filter(|m| m.is_file() && m.len() <= MOST_BYTES);
-    let mut text = Vec::new();
-    file.and_then(|_| std::fs::File::open(path).ok())?
-        .take(MOST_BYTES)
-        .read_to_end(&mut text)
-        .ok()?;
-    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -152,6 +152,15 @@ mod tests {
         write(folder.path(), "[workspace]\n");
         write(&member, "[package]\nname = 'a'\n[profile.release]\nlto = true\n");
         assert!(!names_fat_lto(&member), "profiles of members do not count");
+        let configure = |at: &Path, lto: &str| {
+            std::fs::create_dir_all(at.join(".cargo")).unwrap();
+            let text = format!("[profile.release]\nlto = {lto}\n");
+            std::fs::write(at.join(".cargo/config.toml"), text).unwrap();
+        };
+        configure(folder.path(), "true");
+        assert!(names_fat_lto(&member), "cargo's configuration counts more than a Cargo.toml");
+        configure(&member, "'thin'");
+        assert!(!names_fat_lto(&member), "the nearest configuration counts");
     }
 
     #[test]

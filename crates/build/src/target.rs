@@ -10,20 +10,20 @@ use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::request::{BuildCommand, LibraryRule, LinkAgain, Request};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, behind};
 use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
 
 /// The two files of a layout that a build reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutFiles {
+    /// What the names of both begin with.
+    pub prefix: PathBuf,
     /// For the compiler.
     pub cc_profile: PathBuf,
     /// For the linker.
     pub ld_profile: PathBuf,
 }
-
-const CC_PROFILE_ENDING: &str = "_cc_profile.txt";
 
 impl LayoutFiles {
     /// The files that `planish layout --prefix PREFIX` writes.
@@ -33,13 +33,11 @@ impl LayoutFiles {
             name.push(ending);
             PathBuf::from(name)
         };
-        LayoutFiles { cc_profile: with(CC_PROFILE_ENDING), ld_profile: with("_ld_profile.txt") }
-    }
-
-    /// What the names of both begin with.
-    pub fn prefix(&self) -> PathBuf {
-        let whole = text(&self.cc_profile);
-        whole.strip_suffix(CC_PROFILE_ENDING).unwrap_or(&whole).into()
+        LayoutFiles {
+            prefix: prefix.to_owned(),
+            cc_profile: with("_cc_profile.txt"),
+            ld_profile: with("_ld_profile.txt"),
+        }
     }
 
     /// The same, which must be there, by absolute names.
@@ -214,7 +212,7 @@ pub fn build_request(
     }
     if let (Some(archive), Some(layout)) = (target.link, target.layout) {
         request.by_link =
-            Some(LinkAgain { archive: Input::from(archive), prefix: layout.prefix() });
+            Some(LinkAgain { archive: Input::from(archive), prefix: layout.prefix.clone() });
     }
     if target.reuses {
         let kept = kept_for(target.knowledge, "objects");
@@ -310,7 +308,8 @@ fn file_name(path: &str) -> &str {
 
 /// What stands in the place of a compiler, by the compiler's own name: build systems look at it.
 fn wrapper_of(compiler: &str) -> PathBuf {
-    Path::new(STATE_DIRECTORY).join("tools").join(file_name(compiler))
+    let name = behind(compiler).first().copied().unwrap_or(compiler);
+    Path::new(STATE_DIRECTORY).join("tools").join(file_name(name))
 }
 
 /// What rustc links by in the compiler's place; none where a blank in its path would cut rustc's flags.
@@ -323,7 +322,8 @@ fn wrap(request: &mut BuildCommand, directory: &Path) {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         let path = wrapper_of(compiler);
-        let wrapper = Wrapper { path: path.clone(), compiler: compiler.clone() };
+        let words = behind(compiler).into_iter().map(str::to_owned).collect();
+        let wrapper = Wrapper { path: path.clone(), compiler: words };
         *compiler = text(&directory.join(path));
         if !request.wrappers.contains(&wrapper) {
             request.wrappers.push(wrapper);

@@ -43,7 +43,8 @@ impl Toolchain {
                 (OLDEST..=NEWEST).rev().map(|v| format!("{stem}-{v}")).find(|name| has(name));
             versioned.or_else(|| has(stem).then(|| stem.to_owned()))
         };
-        let named = build.cc.as_deref().map(|cc| cc.rsplit('/').next().unwrap_or(cc).to_owned());
+        let named = build.cc.as_deref().and_then(|cc| behind(cc).first().copied());
+        let named = named.map(|cc| cc.rsplit('/').next().unwrap_or(cc).to_owned());
         let (cc, cxx, ld) = match build.compiler {
             Compiler::Clang => {
                 let cc = newest("clang");
@@ -98,6 +99,18 @@ impl Toolchain {
     }
 }
 
+/// The words of a line from the compiler on, which may stand behind another program
+/// (`ccache clang -m64`); all of them where none is a compiler. A file's path is one word, blanks and
+/// all.
+pub(crate) fn behind(line: &str) -> Vec<&str> {
+    if Path::new(line).is_file() {
+        return vec![line];
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let first = words.iter().position(|word| relink::is_compiler(word)).unwrap_or(0);
+    words.get(first..).unwrap_or_default().to_vec()
+}
+
 /// The first executable file of that name in the directories of `path`.
 pub fn locate(name: &str, path: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
@@ -118,6 +131,19 @@ mod tests {
     use super::*;
     use crate::config::Command;
     use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_compiler_may_stand_behind_another_program() {
+        let of = |line| behind(line).join("|");
+        assert_eq!(of("ccache clang-22 -m64"), "clang-22|-m64");
+        assert_eq!(of("distcc /opt/x/bin/g++"), "/opt/x/bin/g++");
+        assert_eq!(of("aarch64-linux-gnu-gcc"), "aarch64-linux-gnu-gcc");
+        assert_eq!(of("my-own"), "my-own");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a clang");
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(behind(&path.to_string_lossy()).len(), 1);
+    }
 
     #[test]
     fn what_merges_counters_is_looked_for_beside_a_compiler_named_by_its_path() {

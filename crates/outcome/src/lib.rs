@@ -20,7 +20,7 @@ use image::Image;
 use report::layout::VerifyResult;
 use report::{
     Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
-    ReportMachine, Stage, Variant,
+    ReportMachine, Stage, Take, Variant,
 };
 use serde::de::DeserializeOwned;
 use std::ffi::OsStr;
@@ -89,7 +89,7 @@ impl Finished<'_> {
             measured.iter().filter(|p| at(&p.path).is_file()).cloned().collect();
         let images = self.images(&files, &counted, &there)?;
         let evidence = images::evidence(&images, evidence);
-        Ok(Optimization {
+        let mut found = Optimization {
             schema: "planish-optimize".into(),
             version: 1,
             planish: planish.to_owned(),
@@ -127,7 +127,23 @@ impl Finished<'_> {
             beside_release,
             branches,
             stages: self.stages()?,
-        })
+            take: None,
+        };
+        found.take = Some(self.taken(&found, &files));
+        Ok(found)
+    }
+
+    /// The program that the measurements speak for.
+    fn taken(&self, found: &Optimization, files: &Files) -> Take {
+        let result = Path::new(found.result_path());
+        let advised = found.advised();
+        let path = match advised {
+            Advised::Before(name) => result.with_file_name(name),
+            Advised::Release => files.program(plan::RELEASE),
+            Advised::Baseline => files.base.clone(),
+            Advised::Result => result.to_owned(),
+        };
+        Take { which: advised.word().to_owned(), path: path.display().to_string() }
     }
 
     /// The taken branches of all programs on the n-th evaluation command, where they were counted.

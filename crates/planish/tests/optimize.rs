@@ -147,7 +147,12 @@ fn a_whole_optimisation_ends_in_a_report_and_the_second_run_repeats_nothing() {
     assert!(branches["opt"].as_u64().unwrap() < branches["base"].as_u64().unwrap(), "{branches}");
     assert_ne!(json["build"]["base"]["build_id"], json["build"]["opt"]["build_id"]);
 
+    let (which, path) = (json["take"]["which"].as_str(), json["take"]["path"].as_str().unwrap());
+    assert!(project.at(path).is_file() && which.is_some(), "{}", json["take"]);
+
     let again = project.planish(&["optimize"]);
+    let line = format!("program: {}", project.at(path).display());
+    assert!(text(&again.stdout).contains(&line), "{}", text(&again.stdout));
     let said = text(&again.stderr);
     assert_eq!(said.matches("up to date").count(), said.matches('[').count(), "{said}");
     let told = project.planish(&["report"]);

@@ -59,6 +59,6 @@ pub use again::{Again, Blocks};
 pub use error::Error;
 pub use inputs::{Inputs, Survey};
 pub use layout::{Freedom, Layout, Relinked, relink, relink_in};
-pub use linker::Linker;
+pub use linker::{Linker, is_compiler};
 pub use measure::{Match, SHARE_NEEDED, Sizes, same_code, share_at_equal_address, sizes};
 pub use plan::MatchPlan;

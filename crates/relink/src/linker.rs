@@ -121,6 +121,12 @@ enum Driver {
     Linker,
 }
 
+/// Whether a program of this name compiles C and C++ and runs the linker, as clang and gcc do.
+#[must_use]
+pub fn is_compiler(program: &str) -> bool {
+    driver(program) == Some(Driver::Compiler)
+}
+
 fn driver(program: &str) -> Option<Driver> {
     let name = program.rsplit('/').next().unwrap_or(program);
     // "x86_64-linux-gnu-gcc-12": neither the target before nor the release after matters.

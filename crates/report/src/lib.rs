@@ -40,7 +40,7 @@ pub use form::Form;
 pub use numbers::{bytes, count, counted, duration_ns, pct, value};
 pub use optimization::{
     Advised, Branches, Build, ImageFound, LaidOut, Matched, Objects, Optimization, Profile,
-    Program, Recording, ReportMachine, Stage, Variant,
+    Program, Recording, ReportMachine, Stage, Take, Variant,
 };
 pub use style::{Colour, Style};
 pub use told::Told;

@@ -60,8 +60,21 @@ pub struct Optimization {
     pub images: Vec<ImageFound>,
     /// How long each step took and what it said.
     pub stages: Vec<Stage>,
+    /// Which program to take; absent in files of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub take: Option<Take>,
     /// What must be known.
     pub warnings: Vec<String>,
+}
+
+/// The program that the measurements speak for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Take {
+    /// `result`: what all steps led to; `before`: the program that the last step made slower;
+    /// `release`: the project's own release build; `baseline`: the program without profile.
+    pub which: String,
+    /// Its file, relative to the directory of planish.toml.
+    pub path: String,
 }
 
 /// The machine.

@@ -258,7 +258,8 @@ fn a_note_that_several_rows_share_is_told_once() {
     m.comparisons.iter_mut().for_each(|row| row.warnings = vec!["of all".to_owned()]);
     m.comparisons[1..].iter_mut().for_each(|row| row.warnings.push("of some".to_owned()));
     m.comparisons[0].warnings.push("of one".to_owned());
-    for told in [terminal(&m, &e, Screen::default()), markdown(&m).replace("&#58;", ":")] {
+    let page = html(&m, &e);
+    for told in [terminal(&m, &e, Screen::default()), markdown(&m).replace("&#58;", ":"), page] {
         for line in ["every row: of all", &format!("{} rows (", rows - 1), "of one"] {
             assert_eq!(told.matches(line).count(), 1, "{line}\n{told}");
         }

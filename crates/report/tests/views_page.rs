@@ -380,6 +380,7 @@ fn shows_a_run(browser: &Browser) {
         layout: Some(layout),
         images: Vec::new(),
         stages: vec![Stage { name: "build".into(), command: HOSTILE.into(), ..Stage::default() }],
+        take: None,
         warnings: vec![HOSTILE.into()],
     };
     let text = run.html();

@@ -1,7 +1,7 @@
 //! Which flags does rustc get?
 
 use super::{Extras, INLINE_BY_BENEFIT, Phase};
-use crate::toolchain::Toolchain;
+use crate::toolchain::{Toolchain, behind};
 
 /// Where rustc's remarks about a profile go, and are looked for: it records no command line, so
 /// these alone say that it used the profile.
@@ -73,8 +73,7 @@ pub(super) fn rust_flags(
     flags
 }
 
-/// The program that links, of a compiler that may stand behind another (`ccache clang`).
+/// The program that links, of a compiler that may stand behind another.
 pub(super) fn linker_of(cc: &str) -> &str {
-    let is_clang = |word: &&str| word.rsplit('/').next().is_some_and(|n| n.starts_with("clang"));
-    cc.split_whitespace().find(is_clang).unwrap_or(cc)
+    behind(cc).first().copied().unwrap_or(cc)
 }

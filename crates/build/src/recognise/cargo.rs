@@ -3,6 +3,7 @@
 //! Source: The Cargo Book, "The Manifest Format" and "Workspaces".
 
 use super::{Found, Made, files, rustflags};
+use crate::small_file::text;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -39,7 +40,7 @@ pub(super) fn found(directory: &Path) -> Found {
         .collect();
     let own = ["rust-toolchain.toml", "rust-toolchain"]
         .iter()
-        .find_map(|name| files::text(&directory.join(name)))
+        .find_map(|name| text(&directory.join(name)))
         .is_some_and(|text| text.contains("nightly"));
     // A stable rustc takes sample profiles only so.
     let bootstrap = if own { "" } else { "RUSTC_BOOTSTRAP=1 " };
@@ -66,7 +67,7 @@ pub(super) fn found(directory: &Path) -> Found {
 }
 
 fn manifest(directory: &Path) -> Option<Table> {
-    files::text(&directory.join("Cargo.toml"))?.parse().ok()
+    text(&directory.join("Cargo.toml"))?.parse().ok()
 }
 
 fn strings(list: Option<&Value>) -> impl Iterator<Item = &str> {

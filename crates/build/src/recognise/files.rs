@@ -1,23 +1,12 @@
 //! Files of a project that nobody vouches for: how are they read, and where are they?
 
-use std::io::Read;
+use crate::small_file::text;
 use std::path::{Path, PathBuf};
 
-/// A larger file describes no build.
-const MOST_BYTES: u64 = 4 << 20;
 /// Directories below the project's own that are looked into.
 const MOST_DEPTH: usize = 6;
 /// Files and directories that are looked at.
 const MOST_ENTRIES: usize = 20_000;
-
-/// The text of a regular file of bounded size.
-pub(super) fn text(path: &Path) -> Option<String> {
-    let file = path.metadata().ok().filter(|found| found.is_file() && found.len() <= MOST_BYTES);
-    file?;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
 
 /// All files of one name in the directory and below, as (directory relative to it, text), those
 /// nearer to it first, in the order of their names. Hidden directories and those of builds are left

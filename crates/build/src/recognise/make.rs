@@ -3,6 +3,7 @@
 //! Source: the GNU make manual, "Overriding Variables" and "Makefile Conventions".
 
 use super::{Found, Made, files};
+use crate::small_file::text;
 use std::path::Path;
 
 /// Variables that usually name a program.
@@ -39,7 +40,7 @@ fn own_level(text: &str) -> Option<&str> {
 
 /// What a makefile says.
 pub(super) fn found(directory: &Path, file: &str) -> Found {
-    let text = files::text(&directory.join(file)).unwrap_or_default().replace("\\\n", " ");
+    let text = text(&directory.join(file)).unwrap_or_default().replace("\\\n", " ");
     let mut names: Vec<String> = Vec::new();
     for line in text.lines() {
         let Some((name, value)) = line.split_once('=') else { continue };

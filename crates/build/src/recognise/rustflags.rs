@@ -1,25 +1,16 @@
 //! Which flags of rustc does cargo's configuration give? They count only where RUSTFLAGS is not set, and planish sets it.
 //!
-//! Cargo reads `.cargo/config.toml` of the directory and of each above it, and of its home; lists are joined, those further
-//! down behind. Flags of the target come before those of every build, which count only where there are none
-//! (The Cargo Book, "Configuration", `build.rustflags`).
+//! Lists are joined, those of configurations further down behind. Flags of the target come before those of every build, which
+//! count only where there are none (The Cargo Book, "Configuration", `build.rustflags`).
 
-use super::files;
+use crate::cargo_config;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// The flags as words of a shell's double quotes, and what the user should know of flags that are left out.
 pub(super) fn configured(directory: &Path, triple: &str) -> (String, Vec<String>) {
     let mut notes = Vec::new();
-    let tables: Vec<(PathBuf, Table)> = places(directory)
-        .into_iter()
-        .filter_map(|place| {
-            ["config.toml", "config"].iter().find_map(|name| {
-                let path = place.join(name);
-                Some((path.clone(), files::text(&path)?.parse().ok()?))
-            })
-        })
-        .collect();
+    let tables: Vec<(PathBuf, Table)> = cargo_config::tables(directory);
     let flags = |key: &[&str]| -> Vec<String> {
         let of = |table: &Table| {
             let first = key.first().and_then(|name| table.get(*name));
@@ -55,19 +46,6 @@ pub(super) fn configured(directory: &Path, triple: &str) -> (String, Vec<String>
         ));
     }
     (kept.join(" "), notes)
-}
-
-/// Directories of configurations, the weakest first: cargo's home, then from the root down to the project.
-fn places(directory: &Path) -> Vec<PathBuf> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| {
-        let home = std::env::var_os("HOME")?;
-        Some(Path::new(&home).join(".cargo"))
-    });
-    let full = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
-    let mut above: Vec<PathBuf> = full.ancestors().map(|place| place.join(".cargo")).collect();
-    above.reverse();
-    above.retain(|place| Some(place) != home.as_ref());
-    home.into_iter().chain(above).collect()
 }
 
 /// A list of words, or one line of them.

@@ -8,7 +8,7 @@ use anyhow::Context;
 use build::plan::{self, Files};
 use build::project::{Asking, Project};
 use build::state;
-use report::{Advised, Colour, Optimization};
+use report::{Colour, Optimization};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -95,14 +95,9 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             write!(out, "{}", report.terminal(Stream::Output.style()))?;
             writeln!(out, "  report: {}", at(&files.report_markdown).display())?;
             writeln!(out, "  page: {}", at(&files.report_page).display())?;
-            let result = Path::new(report.result_path());
-            let taken = match report.advised() {
-                Advised::Before(name) => result.with_file_name(name),
-                Advised::Release => files.program(plan::RELEASE),
-                Advised::Baseline => files.base.clone(),
-                Advised::Result => result.to_owned(),
-            };
-            writeln!(out, "  program: {}", at(&taken).display())?;
+            if let Some(take) = &report.take {
+                writeln!(out, "  program: {}", at(Path::new(&take.path)).display())?;
+            }
             let work = at(Path::new(plan::STATE_DIRECTORY));
             let size = report::bytes(build::disk::bytes(&work) as f64);
             writeln!(out, "  builds, recordings, logs: {} ({size})", work.display())?;

@@ -157,3 +157,15 @@ pub enum Advised<'r> {
     /// The program without profile.
     Baseline,
 }
+
+impl Advised<'_> {
+    /// The word that JSON has for it ([`Take::which`](super::Take::which)).
+    pub fn word(self) -> &'static str {
+        match self {
+            Advised::Result => "result",
+            Advised::Before(_) => "before",
+            Advised::Release => "release",
+            Advised::Baseline => "baseline",
+        }
+    }
+}

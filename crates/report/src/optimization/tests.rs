@@ -90,6 +90,7 @@ fn report() -> Optimization {
             seconds: 1.0,
             said: vec![],
         }],
+        take: None,
         warnings: vec!["careful".into()],
     }
 }

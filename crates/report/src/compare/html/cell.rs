@@ -85,7 +85,7 @@ fn said(out: &mut Markup, m: &Measurement, c: &Compared) {
     if let Some(smallest) = c.smallest_effect {
         out.leaf("li", &[], &format!("finds {} with 80 % power", words::percent(smallest)));
     }
-    for warning in &c.warnings {
+    for warning in words::own_notes(m, c) {
         out.leaf("li", &[("class", &"warn")], warning);
     }
     out.raw("</ul></div>");

@@ -128,7 +128,8 @@ fn trust(out: &mut Markup, m: &Measurement) {
         let text = "Interrupted: only the rounds finished before were used.";
         out.leaf("li", &[("class", &"warn")], text);
     }
-    m.warnings.iter().for_each(|w| out.leaf("li", &[("class", &"warn")], w));
+    let notes = words::shared_notes(m);
+    notes.iter().chain(&m.warnings).for_each(|w| out.leaf("li", &[("class", &"warn")], w));
     words::trust(m).iter().for_each(|line| out.leaf("li", &[], line));
     for machine in &m.machines {
         let class = if machine.calibration.is_some() { "" } else { "warn" };
