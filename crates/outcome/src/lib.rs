@@ -19,7 +19,7 @@ use compare::result::{Compared, Measurement};
 use image::Image;
 use report::layout::VerifyResult;
 use report::{
-    Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
+    Advised, Branches, Build, LaidOut, Matched, Objects, Optimization, Profile, Program, Recording,
     ReportMachine, Stage, Take, Variant,
 };
 use serde::de::DeserializeOwned;

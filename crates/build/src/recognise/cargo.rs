@@ -2,7 +2,7 @@
 //!
 //! Source: The Cargo Book, "The Manifest Format" and "Workspaces".
 
-use super::{Found, Made, files, rustflags};
+use super::{Found, Made, rustflags};
 use crate::small_file::text;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};

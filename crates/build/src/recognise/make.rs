@@ -2,7 +2,7 @@
 //!
 //! Source: the GNU make manual, "Overriding Variables" and "Makefile Conventions".
 
-use super::{Found, Made, files};
+use super::{Found, Made};
 use crate::small_file::text;
 use std::path::Path;
 
