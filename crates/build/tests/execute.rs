@@ -292,11 +292,14 @@ fn a_wrapper_stands_in_a_compilers_place() {
     std::fs::write(&planish, "#!/bin/sh\nprintf '%s|' \"$@\"\n").unwrap();
     std::fs::set_permissions(&planish, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut request = build_command(&["sh", "-c", "tools/cc-22 'a b' -c > made"], "made", "out");
-    let wrapper = Wrapper { path: "tools/cc-22".into(), compiler: "/usr/bin/cc-22".into() };
+    let wrapper = Wrapper {
+        path: "tools/cc-22".into(),
+        compiler: ["/usr/bin/cc-22", "-m64"].map(String::from).to_vec(),
+    };
     request.wrappers = vec![wrapper];
     let steps = vec![Step::new("build", Request::Build(request))];
     let place = Place { directory: folder.path(), planish: &planish, terminal: false };
     run(&Plan { steps }, place, &AtomicBool::new(false), &mut |_, _, _| {}).unwrap();
     let told = std::fs::read_to_string(folder.path().join("out")).unwrap();
-    assert_eq!(told, "compiler|--|/usr/bin/cc-22|a b|-c|");
+    assert_eq!(told, "compiler|--|/usr/bin/cc-22|-m64|a b|-c|");
 }
