@@ -257,10 +257,10 @@ fn a_note_that_several_rows_share_is_told_once() {
     assert!(rows > 2, "{rows}");
     m.comparisons.iter_mut().for_each(|row| row.warnings = vec!["of all".to_owned()]);
     m.comparisons[1..].iter_mut().for_each(|row| row.warnings.push("of some".to_owned()));
-    m.comparisons[0].warnings.push("of one".to_owned());
+    m.comparisons[0].warnings.push("of its own".to_owned());
     let page = html(&m, &e);
     for told in [terminal(&m, &e, Screen::default()), markdown(&m).replace("&#58;", ":"), page] {
-        for line in ["every row: of all", &format!("{} rows (", rows - 1), "of one"] {
+        for line in ["every row: of all", &format!("{} rows (", rows - 1), "of its own"] {
             assert_eq!(told.matches(line).count(), 1, "{line}\n{told}");
         }
         assert_eq!(told.matches("of all").count(), 1, "{told}");
