@@ -69,7 +69,7 @@ pub use child::wait;
 pub use config::Config;
 pub use error::Error;
 pub use kernel_table::KernelTable;
-pub use lock::Lock;
+pub use lock::{Lock, state_directory};
 pub use project::Project;
 pub use request::Request;
 pub use rust::Rust;

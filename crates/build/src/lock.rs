@@ -4,7 +4,7 @@ use crate::plan::STATE_DIRECTORY;
 use crate::{Error, sys};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The right to run steps in a directory, until it is dropped.
 #[derive(Debug)]
@@ -14,18 +14,28 @@ pub struct Lock {
     file: File,
 }
 
+/// The directory for all that planish makes beside a planish.toml, or in the directory where it runs; made
+/// where it is not there.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn state_directory(directory: &Path) -> std::io::Result<PathBuf> {
+    let folder = directory.join(STATE_DIRECTORY);
+    std::fs::create_dir_all(&folder)?;
+    // Nothing in it is for a repository. That git is told is a courtesy.
+    let ignored = folder.join(".gitignore");
+    if !ignored.exists() {
+        let _ = beside::write(&ignored, "*\n");
+    }
+    Ok(folder)
+}
+
 impl Lock {
     /// Takes the lock of the directory of a planish.toml, or says who has it.
     pub fn take(directory: &Path) -> Result<Lock, Error> {
-        let folder = directory.join(STATE_DIRECTORY);
-        let path = folder.join("lock");
+        let path = directory.join(STATE_DIRECTORY).join("lock");
         let fail = |source| Error::File { path: path.clone(), action: "cannot lock", source };
-        std::fs::create_dir_all(&folder).map_err(fail)?;
-        // Nothing in it is for a repository. That git is told is a courtesy too.
-        let ignored = folder.join(".gitignore");
-        if !ignored.exists() {
-            let _ = beside::write(&ignored, "*\n");
-        }
+        state_directory(directory).map_err(fail)?;
         let mut file = beside::read_write(&path).map_err(fail)?;
         if !sys::try_lock(&file).map_err(fail)? {
             let mut owner = String::new();

@@ -5,6 +5,7 @@ use crate::config::{Build, Config};
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
+use crate::toolchain::behind;
 use crate::{Error, Plan, Rust, Toolchain};
 use programs::Surroundings;
 use record::Branches;
@@ -73,6 +74,9 @@ impl Project {
             tools.no_counters = probes.missing_counters(&tools.cc);
         }
         config.check_paths(directory, &path)?;
+        if let Some(problem) = launched_in_cmake(&config.build) {
+            return Err(wrong(problem));
+        }
         let rust = Rust::of(&config.build, directory);
         // A compiler that the project names is not the one that answers here.
         tools.rust_takes_z = rust.takes_z || probes.rust_takes_z();
@@ -235,4 +239,19 @@ impl<'a> Probes<'a> {
         };
         libraries.find(|path| is_library(path) && !path.is_file())
     }
+}
+/// CMake takes the compiler's place for one program.
+fn launched_in_cmake(build: &Build) -> Option<String> {
+    let is_cmake = build.command.words().iter().any(|word| word.contains("CMAKE_C_COMPILER="));
+    let line =
+        build.cc.iter().chain(&build.cxx).find(|line| {
+            behind(line).first().is_some_and(|compiler| !line.starts_with(compiler))
+        })?;
+    let first = line.split_whitespace().next().unwrap_or_default();
+    is_cmake.then(|| {
+        format!(
+            "[build] {line:?}: CMake takes one program as its compiler; name that, and set \
+             CMAKE_C_COMPILER_LAUNCHER={first} and CMAKE_CXX_COMPILER_LAUNCHER={first} in the environment"
+        )
+    })
 }

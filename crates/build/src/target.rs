@@ -205,7 +205,7 @@ pub fn build_request(
         }
     }
     if target.reuses || archives_link {
-        wrap(&mut request, directory);
+        wrap(&mut request, directory)?;
     }
     if archives_link {
         archive_link(&mut request, build, directory, &target);
@@ -318,17 +318,18 @@ pub(crate) fn linker_wrapper(tools: &Toolchain, directory: &Path) -> Option<Stri
 }
 
 /// Puts wrappers in the compilers' place ([`crate::reuse`]).
-fn wrap(request: &mut BuildCommand, directory: &Path) {
+fn wrap(request: &mut BuildCommand, directory: &Path) -> Result<(), Error> {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         let path = wrapper_of(compiler);
         let words = behind(compiler).into_iter().map(str::to_owned).collect();
         let wrapper = Wrapper { path: path.clone(), compiler: words };
-        *compiler = text(&directory.join(path));
+        *compiler = one_word(directory, &path)?;
         if !request.wrappers.contains(&wrapper) {
             request.wrappers.push(wrapper);
         }
     }
+    Ok(())
 }
 
 /// Lets the wrappers keep what the program's link reads.
@@ -363,8 +364,9 @@ fn keep_objects(
     }
 }
 
-/// The profile's path as the flags name it. Build commands cut flags at blanks, so a directory with
-/// a blank in its name is left out: the path is then relative to where the build command starts.
+/// A path as the flags name it, such as the profile's. Build commands cut flags at blanks, so a
+/// directory with a blank in its name is left out: the path is then relative to where the build
+/// command starts.
 fn one_word(directory: &Path, profile: &Path) -> Result<String, Error> {
     let full = directory.join(profile);
     let apart = |path: &Path| crate::words::is_cut(&text(path));

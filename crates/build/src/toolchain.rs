@@ -68,17 +68,20 @@ impl Toolchain {
                    [build]"
                 .into(),
         })?;
-        for compiler in build.cc.iter().chain(&build.cxx) {
-            // A path may be relative to the project; a line with blanks is the build command's to cut.
-            let relative = compiler.contains('/') && !compiler.starts_with('/');
-            if !relative && !compiler.contains(char::is_whitespace) && !has(compiler) {
-                return Err(Error::NoTool {
-                    tool: compiler.clone(),
-                    next:
-                        "install it, or name one that is there in [build] (`planish doctor` lists \
-                           them)"
+        for line in build.cc.iter().chain(&build.cxx) {
+            // The program that the compiler stands behind, and the compiler.
+            let first = line.split_whitespace().next().filter(|_| !Path::new(line).is_file());
+            for program in first.into_iter().chain(behind(line).first().copied()) {
+                // A path may be relative to the project.
+                let relative = program.contains('/') && !program.starts_with('/');
+                if !relative && !has(program) {
+                    return Err(Error::NoTool {
+                        tool: program.to_owned(),
+                        next: "install it, or name one that is there in [build] (`planish doctor` \
+                             lists them)"
                             .into(),
-                });
+                    });
+                }
             }
         }
         let release =

@@ -143,7 +143,9 @@ impl Finished<'_> {
             Advised::Baseline => files.base.clone(),
             Advised::Result => result.to_owned(),
         };
-        Take { which: advised.word().to_owned(), path: path.display().to_string() }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let faster = found.is_shown_faster(&name);
+        Take { which: advised.word().to_owned(), path: path.display().to_string(), faster }
     }
 
     /// The taken branches of all programs on the n-th evaluation command, where they were counted.

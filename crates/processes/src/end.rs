@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 
 /// How often somebody who waits looks around.
 const LOOK: Duration = Duration::from_millis(20);
+/// What those that end their own get for it once their own were killed.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Processes that are to end, with all below them.
 ///
 /// Nobody below one that runs this program too is asked: it has its own below it to end, in the
-/// order that it knows. What is killed in the end is killed with all below it.
+/// order that it knows.
 #[derive(Debug)]
 pub struct Ending {
-    roots: BTreeSet<i32>,
+    /// A child of this process; all of them where there is none.
+    root: Option<i32>,
     /// Who was asked, and what tells of its end where the kernel has that (Linux 5.3). It stays
     /// known when its parent ends and others take it in.
     asked: BTreeMap<i32, Option<OwnedFd>>,
@@ -26,16 +29,13 @@ impl Ending {
     /// Of a child of this process.
     #[must_use]
     pub fn of(child: u32) -> Ending {
-        let roots = i32::try_from(child).into_iter().collect();
-        Ending { roots, asked: BTreeMap::new() }
+        Ending { root: i32::try_from(child).ok(), asked: BTreeMap::new() }
     }
 
-    /// Of all children of this process.
+    /// Of all children of this process, also those that it starts meanwhile.
     #[must_use]
     pub fn of_children() -> Ending {
-        let own = std::process::id() as i32;
-        let children = list().into_values().filter(|process| process.parent == own);
-        Ending { roots: children.map(|process| process.pid).collect(), asked: BTreeMap::new() }
+        Ending { root: None, asked: BTreeMap::new() }
     }
 
     /// Asks them to end (SIGTERM), each once; called again it asks those that began meanwhile.
@@ -81,9 +81,18 @@ impl Ending {
         }
     }
 
-    /// Kills those that live, with all below them.
+    /// Kills those that live, with all below them: first those that run another program, so that those
+    /// who wait for them can finish what they write, and then all.
     pub fn kill(&self) {
-        self.living(&list(), |_| true).into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+        let living = || self.living(&list(), |_| true);
+        let (own, others): (Vec<i32>, Vec<i32>) =
+            living().into_iter().partition(|&p| is_own_program(p));
+        others.into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+        let began = Instant::now();
+        while !own.is_empty() && began.elapsed() < AFTERWARDS && !living().is_empty() {
+            std::thread::sleep(LOOK);
+        }
+        living().into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
     }
 
     /// Those of them that have not ended, and those below whom `descends` lets.
@@ -94,7 +103,10 @@ impl Ending {
     ) -> BTreeSet<i32> {
         // A number whose process has ended may be somebody else's by now.
         let ended = |pid: &i32| self.asked.get(pid).is_some_and(|fd| sys::has_ended(fd.as_ref()));
-        let known = self.roots.iter().chain(self.asked.keys()).copied();
+        let own = std::process::id() as i32;
+        let children = all.values().filter(|process| self.root.is_none() && process.parent == own);
+        let known = self.root.into_iter().chain(children.map(|process| process.pid));
+        let known = known.chain(self.asked.keys().copied());
         let known: BTreeSet<i32> = known.filter(|pid| !ended(pid)).collect();
         let mut found = down(all, &known, descends);
         found.retain(|pid| all.get(pid).is_some_and(|process| !process.zombie));

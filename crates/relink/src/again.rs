@@ -4,10 +4,11 @@
 //! put them.
 
 use std::fmt;
+use std::fs;
 use std::path::Path;
 
-use beside::given;
 use beside::scratch::Scratch;
+use beside::{directory_of, given};
 
 use crate::error::Error;
 use crate::inputs::Work;
@@ -66,6 +67,7 @@ impl Again {
         let (directory, clusters) = (absolute(directory)?, absolute(blocks.clusters)?);
         let order = given::read(blocks.order, given::DATA);
         let order = order.map_err(Error::file(blocks.order, "read"))?;
+        fs::create_dir_all(&directory).map_err(Error::file(&directory, "create"))?;
         let home = Scratch::within(&directory);
         let home = home.map_err(Error::file(&directory, "make a directory in"))?;
         self.0.unpack(home.path())?;
@@ -85,6 +87,9 @@ impl Again {
         let response = response.render(&[], &options);
         let response = work.write("response.txt", response.as_bytes())?;
         linker.link(&home.path().join("root"), &response)?;
-        place(&work.0.join("out"), out)
+        // Where a build would have made it.
+        let folder = directory_of(out);
+        fs::create_dir_all(folder).map_err(Error::file(folder, "create"))?;
+        place(&work.path().join("out"), out)
     }
 }

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use beside::given;
+use beside::scratch::Scratch;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -84,19 +85,22 @@ impl fmt::Debug for Inputs {
     }
 }
 
-/// A directory of one link, removed in the end.
-pub(crate) struct Work(pub(crate) PathBuf);
+/// A directory of one link, removed in the end, and by an interrupt.
+pub(crate) struct Work(Scratch);
 
 impl Work {
     pub(crate) fn new(home: &Path) -> Result<Work, Error> {
         fs::create_dir_all(home).map_err(Error::file(home, "create"))?;
-        beside::directory_named(home, "work-", "")
-            .map(Work)
-            .map_err(Error::file(home, "make a directory in"))
+        Scratch::within(home).map(Work).map_err(Error::file(home, "make a directory in"))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, Error> {
-        let path = self.0.join(name);
+        let path = self.path().join(name);
         beside::write(&path, bytes).map_err(Error::file(&path, "write"))?;
         Ok(path)
     }
@@ -104,26 +108,20 @@ impl Work {
     /// How a file in here is named from the root of the inputs. Relative, for `--chroot` changes
     /// absolute paths.
     pub(crate) fn seen_from_root(&self, name: &str) -> String {
-        let own = self.0.file_name().unwrap_or_default().to_string_lossy();
+        let own = self.path().file_name().unwrap_or_default().to_string_lossy();
         format!("../{own}/{name}")
     }
 
     /// Moves a finished directory to its place; another process may have been faster, with the same
     /// content.
     pub(crate) fn publish(self, name: &str, place: &Path) -> Result<(), Error> {
-        match fs::rename(self.0.join(name), place) {
+        match fs::rename(self.path().join(name), place) {
             Ok(()) => Ok(()),
             Err(_) if place.is_dir() => Ok(()),
             Err(source) => {
                 Err(Error::File { path: place.to_owned(), action: "move into place", source })
             }
         }
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -180,8 +178,8 @@ impl Inputs {
         fs::create_dir_all(directory).map_err(Error::file(directory, "create"))?;
         let directory = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let work = Work::new(&directory)?;
-        let archive = work.0.join("link.tar");
-        linker::reproduce(&linker, command, working_directory, &work.0, &archive)?;
+        let archive = work.path().join("link.tar");
+        linker::reproduce(&linker, command, working_directory, work.path(), &archive)?;
         let mut inputs = Inputs::open(&archive, &directory)?;
         // Kept beside the unpacked files, so that the path in messages goes on to exist.
         let kept = inputs.home.join("link.tar");
@@ -281,11 +279,12 @@ impl Inputs {
             let response =
                 work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
             self.linker.link(&self.root(), &response)?;
-            if !work.0.join("order").is_file() {
+            if !work.path().join("order").is_file() {
                 work.write("order", b"")?;
             }
             for (from, to) in [("order", &order), ("map", &map)] {
-                fs::rename(work.0.join(from), to).map_err(Error::file(to, "move into place"))?;
+                fs::rename(work.path().join(from), to)
+                    .map_err(Error::file(to, "move into place"))?;
             }
         }
         let read = |path: &Path| {

@@ -69,7 +69,7 @@ impl Kept {
             return Ok(());
         }
         let work = Work::new(home)?;
-        let base = work.0.join("root");
+        let base = work.path().join("root");
         fs::create_dir_all(&base).map_err(Error::file(&base, "create"))?;
         for entry in &self.entries {
             let path = base.join(&entry.path);

@@ -275,7 +275,7 @@ fn run(inputs: &Inputs, job: &Job, out: &Path) -> Result<(), Error> {
     let response = if job.order.is_some() { response.without_profile_order() } else { response };
     let response = work.write("response.txt", response.render(&first, &last).as_bytes())?;
     inputs.linker.link(&job.root, &response)?;
-    place(&work.0.join("out"), out)
+    place(&work.path().join("out"), out)
 }
 
 /// Moves a file to its place in one step, also from another file system.

@@ -153,8 +153,16 @@ pub(crate) fn entries(archive: &[u8]) -> Result<Vec<Entry>, Damage> {
                         format!("{} lies outside of {}", path.display(), top.display()),
                     );
                 };
-                if below.as_os_str().is_empty() || !seen.insert(below.to_owned()) {
-                    return damage(offset, format!("{} comes twice or is no file", path.display()));
+                if below.as_os_str().is_empty() {
+                    let found = format!(
+                        "{} lies in no directory, and in the archive of a link (lld --reproduce) all \
+                         lies in one",
+                        path.display()
+                    );
+                    return damage(offset, found);
+                }
+                if !seen.insert(below.to_owned()) {
+                    return damage(offset, format!("{} comes twice", path.display()));
                 }
                 found.push(Entry { path: below.to_owned(), bytes });
             }

@@ -191,7 +191,7 @@ fn name_objects(inputs: &Inputs, renamed: &NewNames<'_>) -> Result<PathBuf, Erro
         return Ok(place);
     }
     let work = Work::new(&inputs.home)?;
-    let base = work.0.join("named");
+    let base = work.path().join("named");
     let files: BTreeSet<&str> = renamed.keys().map(|&(file, _)| file).collect();
     link_tree(&inputs.root(), &base, &files, "")?;
     for file in files {

@@ -133,7 +133,9 @@ fn links_at_the_same_time_give_the_same_bytes() {
     let left = fs::read_dir(build.path("shared"))
         .unwrap()
         .flat_map(|home| fs::read_dir(home.unwrap().path()).unwrap());
-    assert!(left.flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with("work-")));
+    assert!(
+        left.flatten().all(|entry| !entry.file_name().to_string_lossy().starts_with("planish-"))
+    );
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub struct Take {
     pub which: String,
     /// Its file, relative to the directory of planish.toml.
     pub path: String,
+    /// Whether it is shown to be faster than the baseline on some command, and slower on none.
+    pub faster: bool,
 }
 
 /// The machine.

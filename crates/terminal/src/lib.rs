@@ -17,7 +17,8 @@ mod sys;
 pub use files::{refuse_inputs, refuse_without_directory, write_file};
 pub use screen::screen;
 pub use signals::{
-    end_whole_on_interrupt, restore_broken_pipe, survive_lost_connections, wait_where_ending,
+    end_whole_on_interrupt, heeded, restore_broken_pipe, survive_lost_connections,
+    wait_where_ending,
 };
 pub use streams::{
     Raw, Shown, Stream, error_text, failed, print, print_json, raw, say_line, say_text, text,

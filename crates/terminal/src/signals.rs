@@ -11,12 +11,23 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Set when the process is being ended by a signal.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
+/// The signals that ask a process to end; not that of a terminal that is gone, where whoever started the
+/// process had it ignore that (nohup). A handler for it then never comes.
+pub fn heeded() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // man 5 proc_pid_status: a bit for each signal, the lowest for number 1.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let hangs_up = ignored & (1 << (SIGHUP - 1)) == 0;
+    [SIGINT, SIGTERM].into_iter().chain(hangs_up.then_some(SIGHUP)).collect()
+}
+
 /// When a signal ends the process (Ctrl-C, or one to it alone), ends what it started, removes
 /// half-written files and temporary directories, then ends as the signal would have; nothing of that
 /// where `handled` says that the running command ends by itself.
 pub fn end_whole_on_interrupt(handled: fn() -> bool) {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) else {
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(heeded()) else {
         return;
     };
     std::thread::spawn(move || {

@@ -146,8 +146,8 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
             next: files::hint(directory),
         });
     };
-    // They compile elsewhere than here, so that no path in the flags can be relative to here.
-    if matches!(kind, Kind::Cmake | Kind::Meson) {
+    // All others compile elsewhere than here, so that no path in the flags can be relative to here.
+    if kind != Kind::Cargo {
         let full = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
         if crate::words::is_cut(&full.to_string_lossy()) {
             return Err(Error::Path(full));

@@ -278,7 +278,10 @@ impl Record {
         let options = |call: Call| {
             let call = call.with("-o").with(&self.output);
             let call = call.with(format!("--branches={}", self.branches.word()));
-            let call = with_pace(call, "-c", self.pace).with_all(["--whole", "--accept-losses"]);
+            // Under emulation nothing is lost unless the disk is full.
+            let may_lose = self.branches != Branches::Emulated;
+            let call = with_pace(call, "-c", self.pace).with("--whole");
+            let call = call.with_if(may_lose, "--accept-losses");
             with_stops(call, self.stop_by, self.program_output.as_deref())
         };
         if self.branches == Branches::Emulated && self.repeat.is_none() {
@@ -411,7 +414,7 @@ mod tests {
         assert_eq!(
             call.command_line(),
             "planish workload --program ./app --environment=A=1 -- planish record -o 'a b.data' \
-             --branches=emulated --whole --accept-losses --program-output log --exit-code=3 -- \
+             --branches=emulated --whole --program-output log --exit-code=3 -- \
              {PLANISH_BIN} x"
         );
         assert_eq!(call.inputs(), [Path::new("app")]);

@@ -164,7 +164,12 @@ fn try_once(args: &TryArgs, global: &Global) -> anyhow::Result<u8> {
     let words: Vec<String> = args.what.command.iter().map(|word| build::quoted(word)).collect();
     let metric = compare::Metric::parse(&args.metric)?;
     let log = args.program_output.as_deref();
-    let timed = build::trial::try_once(&words.join(" "), &args.program, log, &stop)?;
+    let timed = build::trial::try_once(&words.join(" "), &args.program, log, &stop);
+    // What was ended did not fail.
+    if stop.load(Ordering::Relaxed) {
+        return Ok(super::INTERRUPTED);
+    }
+    let timed = timed?;
     if !global.quiet {
         let took = report::duration_ns(timed.seconds * 1e9);
         eprintln!("it runs {} and takes {took}", args.program.display());

@@ -117,6 +117,11 @@ impl ForwardSignals {
                 new.sa_sigaction = forward as *const () as usize;
                 new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
                 if libc::sigaction(signal, &new, &mut old) == 0 {
+                    if signal == libc::SIGHUP && old.sa_sigaction == libc::SIG_IGN {
+                        // nohup: neither the recorder nor the program is to end by it.
+                        libc::sigaction(signal, &old, std::ptr::null_mut());
+                        continue;
+                    }
                     previous.push((signal, old));
                 }
             }

@@ -109,6 +109,9 @@ impl Optimization {
             Advised::Before(program) => {
                 Some(format!("take {program}: {result} is slower than it, on what was measured"))
             }
+            Advised::Release if self.only_release_gains() => Some(format!(
+                "keep the project's own release build: it is faster than the baseline, which is not shown of {result}"
+            )),
             Advised::Release => Some(format!(
                 "keep the project's own release build: {result} is slower than it, on what was measured"
             )),
@@ -116,6 +119,29 @@ impl Optimization {
                 "keep the program as it was: {result} is slower, on what was measured"
             )),
         }
+    }
+
+    /// Whether the project's own release build is faster than the baseline, and the result is not shown to
+    /// be faster than either of them on any command.
+    fn only_release_gains(&self) -> bool {
+        let Some(release) = self.beside_release.first().map(|row| row.base.as_str()) else {
+            return false;
+        };
+        let beside = self.beside_release.iter().any(|row| row.verdict == Verdict::Faster);
+        let gains = |name| {
+            self.measurements
+                .iter()
+                .flat_map(|m| &m.comparisons)
+                .any(|row| row.variant == name && row.verdict == Verdict::Faster)
+        };
+        self.is_shown_faster(release) && !gains(self.result()) && !beside
+    }
+
+    /// Whether a program is shown to be faster than the baseline on some command, and slower on none.
+    pub fn is_shown_faster(&self, name: &str) -> bool {
+        let rows = || self.measurements.iter().flat_map(|m| &m.comparisons);
+        let of = || rows().filter(|row| row.variant == name);
+        of().any(|row| row.verdict == Verdict::Faster) && !of().any(|row| row.is_slower())
     }
 
     /// Which program the measurements speak for.
@@ -138,6 +164,7 @@ impl Optimization {
                 Advised::Before(before)
             }
             _ if lost(&self.beside_release.iter().collect::<Vec<_>>()) => Advised::Release,
+            _ if self.only_release_gains() => Advised::Release,
             _ if lost(&of(result)) => Advised::Baseline,
             _ => Advised::Result,
         }

@@ -278,6 +278,23 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
     report.beside_release = vec![Compared { verdict: Verdict::Slower, ..compared() }];
     assert_eq!(report.advised(), Advised::Release);
     assert!(report.markdown().contains("keep the project's own release build: app.layout is"));
+    // Nothing is shown of the result, and the release build is faster than the baseline.
+    let of_release = |verdict| Compared { variant: "app.release".into(), verdict, ..compared() };
+    let undecided =
+        Compared { verdict: Verdict::Undecided, base: "app.release".into(), ..compared() };
+    report.beside_release = vec![undecided];
+    report.last_step.clear();
+    report.measurements[0].comparisons.iter_mut().for_each(|row| row.verdict = Verdict::Same);
+    report.measurements[0].comparisons.push(of_release(Verdict::Faster));
+    assert_eq!(report.advised(), Advised::Release);
+    assert!(report.is_shown_faster("app.release") && !report.is_shown_faster("app.layout"));
+    assert!(report.markdown().contains("it is faster than the baseline, which is not shown of"));
+    report.measurements[0].comparisons.pop();
+    report.measurements[0].comparisons.push(of_release(Verdict::Same));
+    assert_eq!(report.advised(), Advised::Result);
+    report.measurements[0].comparisons.pop();
+    let faster = |row: &mut Compared| row.verdict = Verdict::Faster;
+    report.measurements[0].comparisons.iter_mut().for_each(faster);
     report.beside_release.clear();
     report.last_step = vec![step(Verdict::Faster)];
     let text = report.markdown();

@@ -5,6 +5,9 @@ use record::software::Pace;
 use record::{AuxSeen, Ending, LookAhead, Streamed, Summary, arm_spe};
 use std::path::Path;
 
+/// The signal of an instruction that the CPU does not have (SIGILL of Linux).
+const ILLEGAL_INSTRUCTION: i32 = 4;
+
 /// From here on, a part of the time is worth a sentence.
 const WORTH_SAYING: f64 = 0.0001;
 
@@ -144,8 +147,9 @@ pub fn lines(summary: &Summary, asked: Asked) -> Vec<String> {
     match &summary.streamed {
         Some(streamed) => tell_streamed(&mut lines, streamed, asked.takes_losses),
         None if summary.lost_samples > 0 => {
+            let full = if summary.branches == "emulated" { "; is the disk full?" } else { "" };
             lines.push(format!(
-                "warning: {} lost",
+                "warning: {} lost{full}",
                 numbered(summary.lost_samples, "sample was", "samples were")
             ));
         }
@@ -182,7 +186,15 @@ pub fn lines(summary: &Summary, asked: Asked) -> Vec<String> {
             lines.push(format!("warning: the program ended with exit code {code}"))
         }
         Ending::Signal(signal) => {
-            lines.push(format!("warning: the program was ended by signal {signal}"))
+            lines.push(format!("warning: the program was ended by signal {signal}"));
+            if signal == ILLEGAL_INSTRUCTION && summary.branches == "emulated" {
+                lines.push(
+                    "hint: the emulated CPU may lack instructions that the program was compiled for \
+                     (-march=native, -Ctarget-cpu=native); compile it for an older CPU, or record with \
+                     --branches=software (record.branches in planish.toml)"
+                        .to_owned(),
+                );
+            }
         }
     }
     lines

@@ -16,9 +16,8 @@ pub use watch::{Bar, stop_flag};
 
 use super::INTERRUPTED;
 use crate::cli::{BAD_INPUT, FINE, Global, NEGATIVE, UNDECIDED};
-use anyhow::bail;
+use anyhow::{Context, bail};
 use args::{CalibrateArgs, ShowArgs, What};
-use build::plan::STATE_DIRECTORY;
 use compare::calibrate::{self, Relinks};
 use compare::gate::{self, Gate};
 use compare::result::Compared;
@@ -163,7 +162,7 @@ fn calibrate(args: &CalibrateArgs, global: &Global) -> anyhow::Result<u8> {
             .of(&same)?,
         None => Vec::new(),
     };
-    let folder = Path::new(STATE_DIRECTORY).join("layouts");
+    let folder = state_directory()?.join("layouts");
     let relinks = settings.layouts().zip(again.iter().flatten().next());
     let relinks =
         relinks.map(|(count, again)| Relinks { count, archive: &again.archive, folder: &folder });
@@ -225,7 +224,7 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     libraries::lead(&mut design, &what.library_path)?;
     if let Some(count) = settings.layouts() {
         let again = links.of(&design)?;
-        let folder = Path::new(STATE_DIRECTORY).join("layouts");
+        let folder = state_directory()?.join("layouts");
         let mode = settings.layout_mode.unwrap_or_default();
         layouts::add(&mut design, &again, count, mode, &folder, &mut Bar::new(judge.global))?;
     }
@@ -264,4 +263,9 @@ fn shown_name(path: &Path) -> String {
     // Below the directory in which the commands run, the name from there says enough.
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(here).unwrap_or(path).display().to_string()
+}
+
+/// Where what is kept for layouts lies: in the directory where planish runs.
+fn state_directory() -> anyhow::Result<PathBuf> {
+    build::state_directory(Path::new("")).context("cannot make .planish in this directory")
 }

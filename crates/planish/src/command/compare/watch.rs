@@ -11,8 +11,7 @@ use std::time::Duration;
 /// A flag that Ctrl-C and a request to end set, instead of ending the process.
 pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in terminal::heeded() {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     super::super::handle_interrupts();

@@ -35,7 +35,6 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let layout = LayoutFiles::open(prefix)?;
     let read = [objects, &layout.cc_profile, &layout.ld_profile].into_iter();
     output::refuse_inputs([out.as_path()], read.map(PathBuf::as_path))?;
-    output::refuse_without_directory(out)?;
     let Some(why) = reuse::link_again(objects, &layout, out)? else {
         if !global.quiet {
             eprintln!("wrote {}, by its link alone", out.display());

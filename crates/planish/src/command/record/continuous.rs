@@ -19,7 +19,6 @@ use record::software::Pace;
 use record::streaming::Until;
 use record::{Branches, Ending, Error};
 use report::collector as tell;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -51,7 +50,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     request.clone().decide()?;
     super::super::handle_interrupts();
     let stop = STOP.get_or_init(Arc::default);
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    for signal in terminal::heeded() {
         signal_hook::flag::register(signal, Arc::clone(stop)).context("handle signals")?;
     }
     let cost = record::sample_cost(&request.target, &request.live);
