@@ -95,7 +95,8 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 /// The exit code by how the program ended: one that was asked to stop did what it was asked.
 pub fn code_of(ending: Ending) -> u8 {
     match ending {
-        Ending::Code(0) | Ending::Unknown | Ending::Signal(libc::SIGINT | libc::SIGTERM) => FINE,
+        Ending::Code(0) | Ending::Unknown => FINE,
+        Ending::Signal(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) => FINE,
         Ending::Code(_) | Ending::Signal(_) => NEGATIVE,
     }
 }
