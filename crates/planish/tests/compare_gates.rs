@@ -261,3 +261,18 @@ fn a_calibration_beside_other_work_is_marked() {
         folder.ran(&["compare", "a", "a", "--rounds", "6", "--metric", "wall", "--", "{bin}"]);
     assert!(later.1.contains("taken on a busy machine"), "{later:?}");
 }
+
+#[test]
+fn a_report_in_a_directory_that_is_not_there_is_refused_before_anything_runs() {
+    let folder = Folder::new();
+    for name in ["a", "b"] {
+        folder.script(name, "echo x >>ran");
+    }
+    for option in ["--html", "--markdown", "--raw"] {
+        let (code, _, said) =
+            folder.ran(&["compare", "./a", "./b", option, "nodir/x", "--", "{bin}"]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("nodir/x: there is no directory nodir"), "{said}");
+    }
+    assert!(!folder.at("ran").exists());
+}

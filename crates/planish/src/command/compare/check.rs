@@ -1,6 +1,7 @@
 //! Which arguments of `planish compare` go together, and where the files lie that they name?
 
 use super::args::{How, Output, What};
+use crate::output;
 use anyhow::{Context, bail};
 use compare::kept::same_file;
 use compare::settings::enough_layouts;
@@ -68,7 +69,11 @@ impl What {
                 );
             }
         }
-        Ok(())
+        let written =
+            [&self.output.html, &self.output.markdown, &self.how.raw].into_iter().flatten();
+        written
+            .filter(|path| path.as_os_str() != "-")
+            .try_for_each(|path| output::refuse_without_directory(path))
     }
 
     /// Commands of planish.toml run in its directory; files named on the command line lie where the
