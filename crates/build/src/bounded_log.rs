@@ -97,7 +97,7 @@ pub fn shown(line: &str) -> String {
     shown_to(line, 300)
 }
 
-/// The same of a message, whose end matters as much as its beginning.
+/// As [`shown`], with up to 4000 characters: the end of a message matters, too.
 pub(crate) fn shown_message(line: &str) -> String {
     shown_to(line, 4000)
 }

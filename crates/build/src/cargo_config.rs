@@ -7,10 +7,11 @@ use crate::small_file::text;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// Cargo's configurations with their files, the weakest first. What is no TOML is left out.
+/// Cargo's configurations with their files, the weakest first. Files that are not TOML are left out.
+/// Where both names are there, cargo reads the one without an ending.
 pub(crate) fn tables(directory: &Path) -> Vec<(PathBuf, Table)> {
     let of = |place: PathBuf| {
-        ["config.toml", "config"].iter().find_map(|name| {
+        ["config", "config.toml"].iter().find_map(|name| {
             let path = place.join(name);
             Some((path.clone(), text(&path)?.parse().ok()?))
         })

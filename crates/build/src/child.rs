@@ -117,7 +117,7 @@ fn read_lines(mut stream: impl Read, source: Source, to: &SyncSender<Said>) {
 }
 
 /// Waits for a child; where `stop` is set meanwhile it is asked to end with all that it started, and
-/// killed if it does not.
+/// killed five seconds later if it does not.
 ///
 /// # Errors
 /// Where the system cannot wait for it.
@@ -136,27 +136,35 @@ pub fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus>
 /// A child that was asked to end.
 struct Asked {
     since: Instant,
+    looked: Instant,
     ending: Ending,
 }
 
 /// Ctrl-C reaches the children through the terminal, but a signal to this process alone must be
-/// handed on, also to those that a build tool started. Those that do not end are killed.
+/// handed on, also to those that a build tool started. After half of [`GRACE`] they are killed.
 fn end_if_asked(child: &Child, stop: &AtomicBool, asked: &mut Option<Asked>) {
+    /// Between two looks, each of which reads all of /proc.
+    const LOOK: Duration = Duration::from_millis(50);
     if !stop.load(Ordering::Relaxed) {
         return;
     }
-    let begin = || Asked { since: Instant::now(), ending: Ending::of(child.id()) };
-    let asked = asked.get_or_insert_with(begin);
-    if asked.since.elapsed() > GRACE / 2 {
-        asked.ending.kill();
+    let now = Instant::now();
+    let Asked { since, looked, ending } = match asked {
+        Some(asked) if asked.looked.elapsed() < LOOK => return,
+        Some(asked) => asked,
+        None => asked.insert(Asked { since: now, looked: now, ending: Ending::of(child.id()) }),
+    };
+    *looked = now;
+    if since.elapsed() > GRACE / 2 {
+        ending.kill();
     } else {
-        asked.ending.ask();
+        ending.ask();
     }
 }
 
-/// What a child that has ended left running goes too.
+/// Ends what an ended child left running.
 fn end_rest(asked: Option<Asked>) {
-    if let Some(Asked { since, mut ending }) = asked
+    if let Some(Asked { since, mut ending, .. }) = asked
         && !ending.wait((GRACE / 2).saturating_sub(since.elapsed()))
     {
         ending.kill();

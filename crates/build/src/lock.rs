@@ -14,8 +14,8 @@ pub struct Lock {
     file: File,
 }
 
-/// The directory for all that planish makes beside a planish.toml, or in the directory where it runs; made
-/// where it is not there.
+/// The directory for all that planish makes beside a planish.toml, or in the directory where it runs; created
+/// if missing.
 ///
 /// # Errors
 /// Where it cannot be made.

@@ -142,7 +142,11 @@ impl Telling<'_> {
     fn new_lines(&self, said: &str) -> String {
         let is_new = |line: &&str| {
             let line = line.trim_end_matches('\n').trim_start();
-            !self.shown.iter().any(|own| line.strip_prefix("| ") == Some(own))
+            let Some(line) = line.strip_prefix("| ") else { return true };
+            // It may have been cut there, and not here.
+            let cut = line.strip_suffix('…');
+            let is_own = |own: &String| own == line || cut.is_some_and(|cut| own.starts_with(cut));
+            !self.shown.iter().any(is_own)
         };
         said.split_inclusive('\n').filter(is_new).collect()
     }

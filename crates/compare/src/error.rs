@@ -56,10 +56,10 @@ pub enum Error {
     },
     /// A command printed something else when it ran again.
     #[error(
-        "{command} printed something else when it ran again: {difference}. If the output is random or contains \
-         times, set ignore_output = true in [evaluate] or [compare] of planish.toml (planish compare: \
-         --ignore-output; planish optimize and build: --set evaluate.ignore_output=true); else nobody can check \
-         that the programs do the same work"
+        "{command} printed something else when it ran again: {difference}. planish can then not check that the \
+         programs do the same work. If the output is random or contains times, take it as it is: \
+         --ignore-output of planish compare, --set evaluate.ignore_output=true of planish optimize, \
+         ignore_output = true in [evaluate] or [compare] of planish.toml"
     )]
     Varies {
         /// The command.
@@ -68,10 +68,7 @@ pub enum Error {
         difference: String,
     },
     /// A command prints no number for the metric.
-    #[error(
-        "{command} prints no number for the metric: {}; check the pattern and what is printed",
-        lack(pattern, found)
-    )]
+    #[error("{command} prints no number for the metric: {}", lack(pattern, found))]
     Prints {
         /// The command.
         command: String,
@@ -174,13 +171,17 @@ pub enum Error {
     },
 }
 
-/// Why a metric has no number.
+/// Why a metric has no number: what stands where it is looked for is none, or none that can decide.
 fn lack(pattern: &str, found: &Option<String>) -> String {
+    let searched = "standard output, which alone is searched";
     match found {
-        None => format!("{pattern:?} matches nothing in standard output, which alone is searched"),
+        None => format!("the pattern {pattern} finds none in {searched}"),
+        Some(found) if found.trim().parse::<f64>().is_err() => {
+            format!("the pattern {pattern} finds {found:?} in {searched}, which is no number")
+        }
         Some(found) => format!(
-            "{pattern:?} matches {found:?} in standard output; what decides must be a number above 0, \
-             since effects are ratios"
+            "the pattern {pattern} finds {found} in {searched}; the metric that decides must be above \
+             0, since effects are ratios"
         ),
     }
 }

@@ -16,8 +16,8 @@ const PATIENCE: u32 = 20;
 /// …and at least this long.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs that shall differ where the output holds the time, which many print to the second, begin so
-/// far apart.
+/// Time between the starts of two trial runs: long enough that a clock printed to the second shows
+/// another value.
 const CLOCK_STEP: Duration = Duration::from_millis(1100);
 
 /// How long a run may take after one that took so long.
@@ -31,7 +31,8 @@ fn patience(longest: Duration) -> Duration {
 /// does; a variant whose run does not is stopped. See [`rounds`] for what goes on then.
 ///
 /// # Errors
-/// Where the design cannot be run, or nothing is left to compare.
+/// Where the design cannot be run, or nothing is left to compare; [`Error::Varies`] where the first run
+/// of a command printed something else than the same program does when it runs again.
 pub fn run(
     design: &Design,
     stop: &AtomicBool,
@@ -80,9 +81,9 @@ pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Err
 }
 
 /// Runs a command as a comparison runs it: it must end with exit code 0, and its output must hold the
-/// number that `metric` takes from it. Unless outputs are ignored it runs twice, the second time at least
-/// a second after the first, and must print the same but for that number; where they are, and no number is taken from them, nothing is to be seen
-/// and it does not run.
+/// number that `metric` takes from it. Unless outputs are ignored it runs twice, the second time at
+/// least a second after the first, and must print the same but for that number. Where outputs are
+/// ignored and no number is taken from them, there is nothing to check, and it does not run.
 ///
 /// # Errors
 /// What a comparison would end with; [`Error::Varies`] where the second run prints something else,
@@ -204,24 +205,28 @@ impl Programs<'_> {
 impl Programs<'_> {
     /// Is it the variant that prints something else, or does the command print something else each
     /// time? The program that made the reference runs once more.
-    fn blamed(&self, error: Error, benchmark: usize) -> Result<Ran, Error> {
-        let (Error::Output { .. }, Some((first, printed))) =
+    fn blamed(&self, error: Error, benchmark: usize, slot: Slot) -> Result<Ran, Error> {
+        let (Error::Output { difference, .. }, Some((first, printed))) =
             (&error, self.references.get(&benchmark))
         else {
             return Ok(Ran::Failed(error));
         };
+        let varies = |difference| {
+            let command = self.launcher.command(benchmark, first.slot());
+            Error::Varies { command, difference }
+        };
+        if slot == first.slot() {
+            return Err(varies(difference.clone()));
+        }
         let outcome = self.launcher.once(benchmark, first.slot(), 0, self.limit(benchmark))?;
         if self.is_interrupted() {
             return Ok(Ran::Interrupted);
         }
         let again = problem(self.design, &outcome, Some(&(first.clone(), printed.clone())));
-        Err(match again {
-            Some(Error::Output { difference, .. }) => {
-                let command = self.launcher.command(benchmark, first.slot());
-                Error::Varies { command, difference }
-            }
-            _ => return Ok(Ran::Failed(error)),
-        })
+        match again {
+            Some(Error::Output { difference, .. }) => Err(varies(difference)),
+            _ => Ok(Ran::Failed(error)),
+        }
     }
 }
 
@@ -268,7 +273,7 @@ impl Runner for Programs<'_> {
         }
         outcome.run.round = round;
         if let Some(error) = problem(self.design, &outcome, self.references.get(&benchmark)) {
-            return self.blamed(error, benchmark);
+            return self.blamed(error, benchmark, slot);
         }
         self.longest = self.longest.max(Duration::from_nanos(outcome.run.wall_ns));
         self.references.entry(benchmark).or_insert_with(|| (outcome.run.clone(), outcome.stdout));

@@ -9,61 +9,87 @@ use std::time::{Duration, Instant};
 
 /// How often somebody who waits looks around.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks at those that are held before they are asked, at most.
+const LOOKS: u32 = 10;
 /// What those that end their own get for it once their own were killed.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// Processes that are to end, with all below them.
 ///
-/// Nobody below one that runs this program too is asked: it has its own below it to end, in the
-/// order that it knows.
+/// Nobody below one that runs this program too is asked as long as that one lives: it has its own
+/// below it to end, in the order that it knows. Nor is anybody asked whom one that was asked starts
+/// to clean up. What is killed in the end is killed with all below it.
 #[derive(Debug)]
 pub struct Ending {
     /// A child of this process; all of them where there is none.
     root: Option<i32>,
-    /// Who was asked, and what tells of its end where the kernel has that (Linux 5.3). It stays
-    /// known when its parent ends and others take it in.
-    asked: BTreeMap<i32, Option<OwnedFd>>,
+    /// Who was seen. They stay known when their parent ends and others take them in.
+    seen: BTreeMap<i32, Seen>,
+}
+
+/// A process that was seen below the root.
+#[derive(Debug)]
+struct Seen {
+    /// What tells of its end, and whom a signal goes to, where the kernel has that (Linux 5.3).
+    descriptor: Option<OwnedFd>,
+    /// It was asked to end.
+    asked: bool,
+    /// It was below one that runs this program.
+    guarded: bool,
 }
 
 impl Ending {
-    /// Of a child of this process.
+    /// Of a child of this process that was not waited for yet.
     #[must_use]
     pub fn of(child: u32) -> Ending {
-        Ending { root: i32::try_from(child).ok(), asked: BTreeMap::new() }
+        let root = i32::try_from(child).ok();
+        let mut ending = Ending { root, seen: BTreeMap::new() };
+        root.into_iter().for_each(|pid| ending.see(pid, false));
+        ending
     }
 
-    /// Of all children of this process, also those that it starts meanwhile.
+    /// Of all children of this process, also those that it starts meanwhile, or had before it ran
+    /// this program.
     #[must_use]
     pub fn of_children() -> Ending {
-        Ending { root: None, asked: BTreeMap::new() }
+        Ending { root: None, seen: BTreeMap::new() }
     }
 
     /// Asks them to end (SIGTERM), each once; called again it asks those that began meanwhile.
     ///
-    /// They are held first until nobody is new, so that none starts another one, whose parent is
-    /// gone before it is seen.
+    /// They are held first until all stand still and nobody is new, so that none starts another one
+    /// whose parent is gone before it is seen.
     pub fn ask(&mut self) {
-        let mut held = Vec::new();
-        loop {
+        let mut held = BTreeSet::new();
+        for _ in 0..LOOKS {
             let all = list();
-            let living = self.living(&all, |pid| !is_own_program(pid));
-            let new: Vec<i32> =
-                living.into_iter().filter(|p| !self.asked.contains_key(p)).collect();
-            if new.is_empty() {
+            let new: Vec<i32> = self.to_ask(&all, &held);
+            for &pid in &new {
+                if !is_own_program(pid) {
+                    self.signal(pid, libc::SIGSTOP);
+                }
+                held.insert(pid);
+            }
+            let still = |pid: &i32| {
+                is_own_program(*pid) || all.get(pid).is_none_or(|one| one.stopped || one.zombie)
+            };
+            if new.is_empty() && held.iter().all(still) {
                 break;
             }
-            for &pid in &new {
-                self.asked.insert(pid, sys::descriptor(pid));
-                if !is_own_program(pid) {
-                    sys::signal(pid, libc::SIGSTOP);
-                }
-            }
-            held.extend(new);
+            std::thread::sleep(LOOK / 10);
         }
-        for pid in held {
-            sys::signal(pid, libc::SIGTERM);
-            sys::signal(pid, libc::SIGCONT);
-        }
+        held.iter().for_each(|&pid| self.signal(pid, libc::SIGTERM));
+        // Children first: one that goes on while its parent is gone would be told so by the kernel.
+        held.iter().rev().for_each(|&pid| self.signal(pid, libc::SIGCONT));
+        held.iter().for_each(|pid| {
+            self.seen.entry(*pid).and_modify(|seen| seen.asked = true);
+        });
+    }
+
+    /// Whether all have ended.
+    #[must_use]
+    pub fn is_over(&mut self) -> bool {
+        self.living(&list()).is_empty()
     }
 
     /// Asks until all have ended or the time is over; whether they have.
@@ -71,7 +97,7 @@ impl Ending {
         let began = Instant::now();
         loop {
             self.ask();
-            if self.living(&list(), |pid| !is_own_program(pid)).is_empty() {
+            if self.is_over() {
                 return true;
             }
             if began.elapsed() >= most {
@@ -81,36 +107,76 @@ impl Ending {
         }
     }
 
-    /// Kills those that live, with all below them: first those that run another program, so that those
-    /// who wait for them can finish what they write, and then all.
-    pub fn kill(&self) {
-        let living = || self.living(&list(), |_| true);
-        let (own, others): (Vec<i32>, Vec<i32>) =
-            living().into_iter().partition(|&p| is_own_program(p));
-        others.into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
+    /// Kills those that live, with all below them: first those that run another program, so that
+    /// those who wait for them can finish what they write, and then all.
+    pub fn kill(&mut self) {
         let began = Instant::now();
-        while !own.is_empty() && began.elapsed() < AFTERWARDS && !living().is_empty() {
+        loop {
+            let living = self.living(&list());
+            let late = began.elapsed() >= AFTERWARDS;
+            if living.is_empty() || began.elapsed() >= AFTERWARDS * 2 {
+                return;
+            }
+            for pid in living.into_iter().filter(|&pid| late || !is_own_program(pid)) {
+                self.signal(pid, libc::SIGKILL);
+            }
             std::thread::sleep(LOOK);
         }
-        living().into_iter().for_each(|pid| sys::signal(pid, libc::SIGKILL));
     }
 
-    /// Those of them that have not ended, and those below whom `descends` lets.
-    fn living(
-        &self,
-        all: &BTreeMap<i32, Process>,
-        descends: impl Fn(i32) -> bool,
-    ) -> BTreeSet<i32> {
+    /// Whom to ask now: who lives and was not asked, but for those whom others end.
+    fn to_ask(&mut self, all: &BTreeMap<i32, Process>, held: &BTreeSet<i32>) -> Vec<i32> {
+        let before: BTreeSet<i32> = self.seen.keys().copied().collect();
+        let living = self.living(all);
+        let asked = |seen: &Seen| seen.asked;
+        let wanted = |pid: &i32| {
+            let Some(seen) = self.seen.get(pid) else { return false };
+            let parent = all.get(pid).map_or(0, |process| process.parent);
+            let cleans_up = !before.contains(pid) && self.seen.get(&parent).is_some_and(asked);
+            !seen.asked && !seen.guarded && !cleans_up && !held.contains(pid)
+        };
+        living.into_iter().filter(wanted).collect()
+    }
+
+    /// Who of them lives. Sees those that are new, and who has nobody above any more that ends them.
+    fn living(&mut self, all: &BTreeMap<i32, Process>) -> BTreeSet<i32> {
         // A number whose process has ended may be somebody else's by now.
-        let ended = |pid: &i32| self.asked.get(pid).is_some_and(|fd| sys::has_ended(fd.as_ref()));
+        self.seen.retain(|pid, seen| match &seen.descriptor {
+            Some(descriptor) => !sys::has_ended(descriptor),
+            None => all.get(pid).is_some_and(|process| !process.zombie),
+        });
         let own = std::process::id() as i32;
         let children = all.values().filter(|process| self.root.is_none() && process.parent == own);
-        let known = self.root.into_iter().chain(children.map(|process| process.pid));
-        let known = known.chain(self.asked.keys().copied());
-        let known: BTreeSet<i32> = known.filter(|pid| !ended(pid)).collect();
-        let mut found = down(all, &known, descends);
-        found.retain(|pid| all.get(pid).is_some_and(|process| !process.zombie));
-        found
+        let known = self.seen.keys().copied().chain(children.map(|process| process.pid));
+        let known: BTreeSet<i32> = known.collect();
+        let mut living = down(all, &known, |_| true);
+        living.retain(|pid| all.get(pid).is_some_and(|process| !process.zombie));
+        // Without /proc, those that are known.
+        living.extend(self.seen.keys().copied());
+        let mut guarded = BTreeSet::new();
+        for &pid in living.iter().filter(|&&pid| is_own_program(pid)) {
+            guarded.extend(down(all, &[pid].into(), |_| true).into_iter().filter(|&p| p != pid));
+        }
+        for &pid in &living {
+            self.see(pid, guarded.contains(&pid));
+        }
+        living
+    }
+
+    fn see(&mut self, pid: i32, guarded: bool) {
+        let seen = self.seen.entry(pid).or_insert_with(|| Seen {
+            descriptor: sys::descriptor(pid),
+            asked: false,
+            guarded,
+        });
+        seen.guarded = guarded;
+    }
+
+    fn signal(&self, pid: i32, signal: i32) {
+        match self.seen.get(&pid).and_then(|seen| seen.descriptor.as_ref()) {
+            Some(descriptor) => sys::signal_to(descriptor, signal),
+            None => sys::signal(pid, signal),
+        }
     }
 }
 
@@ -149,10 +215,41 @@ mod tests {
         assert!(ending.wait(Duration::from_secs(20)));
         assert!(!outer.wait().unwrap().success());
         assert!(!lives(inner));
-        assert!(
-            ending.asked.len() >= 2,
-            "both shells, and the sleeper where it is there: {ending:?}"
+    }
+
+    #[test]
+    fn none_of_many_that_start_others_all_the_time_escapes() {
+        let folder = std::env::temp_dir().join(format!("ending-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        // Each writes its number and begins the next one, which its end would leave to others.
+        let script = "echo $$ >\"$0/$$\"; sh -c \"$1\" \"$0\" \"$1\" & exec sleep 100";
+        let mut outer = Command::new("sh")
+            .args(["-c", script])
+            .args([folder.as_os_str(), script.as_ref()])
+            .spawn()
+            .unwrap();
+        while std::fs::read_dir(&folder).unwrap().count() < 5 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut ending = Ending::of(outer.id());
+        assert!(ending.wait(Duration::from_secs(20)));
+        outer.wait().unwrap();
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let pid = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+            assert!(!lives(pid), "{pid} escaped");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn who_cleans_up_when_asked_may_start_others_for_it() {
+        let (mut outer, inner) = family(
+            "trap 'sleep 0.2; echo cleaned >&2; exit 3' TERM; echo $$; while :; do sleep 0.05; done",
         );
+        let mut ending = Ending::of(outer.id());
+        assert!(ending.wait(Duration::from_secs(20)));
+        outer.wait().unwrap();
+        assert!(!lives(inner));
     }
 
     #[test]

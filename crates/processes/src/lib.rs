@@ -20,6 +20,8 @@ pub struct Process {
     pub parent: i32,
     /// Ended, and not waited for by its parent.
     pub zombie: bool,
+    /// Held, by a signal or by a tracer.
+    pub stopped: bool,
     /// Page faults of its own and of children that it waited for: without and with reading.
     pub faults: (u64, u64),
     /// CPU time of children that it waited for: user, system; clock ticks.
@@ -47,6 +49,7 @@ fn parse(pid: i32, text: &str) -> Option<Process> {
         pid,
         parent: i32::try_from(number(4)?).ok()?,
         zombie: matches!(fields.first(), Some(&("Z" | "X"))),
+        stopped: matches!(fields.first(), Some(&("T" | "t"))),
         faults: (number(10)? + number(11)?, number(12)? + number(13)?),
         children: (number(16)?, number(17)?),
     })
@@ -93,7 +96,7 @@ mod tests {
     fn those_below_are_found_by_their_parents_and_circles_end() {
         let process = |pid, parent| {
             let faults = (0, 0);
-            (pid, Process { pid, parent, zombie: false, faults, children: faults })
+            (pid, Process { pid, parent, zombie: false, stopped: false, faults, children: faults })
         };
         let all = [process(1, 0), process(2, 1), process(3, 2), process(4, 1), process(5, 6)];
         let all: BTreeMap<i32, Process> = all.into_iter().chain([process(6, 5)]).collect();

@@ -16,8 +16,8 @@ pub fn adopt_orphans() -> io::Result<()> {
     }
 }
 
-/// Sends a signal to a process below this one, whose end nobody else takes; never to all or to the
-/// first one.
+/// Sends a signal to a process below this one; never to all or to the first one. A number whose process
+/// has ended and was waited for may be another's: [`signal_to`] cannot be wrong.
 pub fn signal(pid: i32, signal: i32) {
     if pid > 1 {
         // SAFETY: kill has no memory effects.
@@ -44,10 +44,15 @@ pub fn sleep_until_end(process: Option<&OwnedFd>, most: Duration) {
     unsafe { libc::poll(&mut poll, 1, most.as_millis() as i32 + 1) };
 }
 
-/// Whether the process of a descriptor has ended, waited for or not; unknown, and so no, without
-/// one.
-pub(crate) fn has_ended(process: Option<&OwnedFd>) -> bool {
-    let Some(process) = process else { return false };
+/// Sends a signal to the process of a descriptor, and to no other.
+pub(crate) fn signal_to(process: &OwnedFd, signal: i32) {
+    let none = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the descriptor is open; no description of the signal is given.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal, none, 0) };
+}
+
+/// Whether the process of a descriptor has ended with all its threads, waited for or not.
+pub(crate) fn has_ended(process: &OwnedFd) -> bool {
     let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: poll is one live, writable pollfd.
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }

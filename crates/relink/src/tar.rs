@@ -155,8 +155,7 @@ pub(crate) fn entries(archive: &[u8]) -> Result<Vec<Entry>, Damage> {
                 };
                 if below.as_os_str().is_empty() {
                     let found = format!(
-                        "{} lies in no directory, and in the archive of a link (lld --reproduce) all \
-                         lies in one",
+                        "{} is in no directory; lld --reproduce puts every file of a link into one",
                         path.display()
                     );
                     return damage(offset, found);

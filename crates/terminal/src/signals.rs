@@ -3,16 +3,22 @@
 use signal_hook::consts::SIGPIPE;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long those that this process started may take to end when it is ended.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether they have, or another signal came.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Signals that come together come within this time.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Set when the process is being ended by a signal.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// The signals that ask a process to end; not that of a terminal that is gone, where whoever started the
-/// process had it ignore that (nohup). A handler for it then never comes.
+/// process had it ignore that (nohup); no handler is then to be installed for it.
 pub fn heeded() -> Vec<i32> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     // man 5 proc_pid_status: a bit for each signal, the lowest for number 1.
@@ -31,16 +37,22 @@ pub fn end_whole_on_interrupt(handled: fn() -> bool) {
         return;
     };
     std::thread::spawn(move || {
-        for signal in signals.forever() {
+        while let Some(signal) = signals.forever().next() {
             if handled() {
                 continue;
             }
             ENDING.store(true, Ordering::Relaxed);
             crate::full_screen::leave();
-            let mut children = processes::Ending::of_children();
-            if !children.wait(GRACE) {
-                children.kill();
+            let (began, mut children) = (Instant::now(), processes::Ending::of_children());
+            // Another signal is a wish not to wait; one at once comes with the first, from a
+            // terminal and from whoever started this process.
+            while !children.wait(LOOK) && began.elapsed() < GRACE {
+                let again = signals.pending().next().is_some();
+                if again && began.elapsed() > AT_ONCE {
+                    break;
+                }
             }
+            children.kill();
             beside::remove_unfinished();
             beside::scratch::remove_in_use();
             let _ = signal_hook::low_level::emulate_default_handler(signal);
@@ -48,8 +60,8 @@ pub fn end_whole_on_interrupt(handled: fn() -> bool) {
     });
 }
 
-/// Where a signal is ending the process, waits for that end: a child that ended by it is no failure
-/// that anything is to be said of.
+/// Where a signal is ending the process, waits for that end, so that nothing is said of children that
+/// ended by it.
 pub fn wait_where_ending() {
     while ENDING.load(Ordering::Relaxed) {
         std::thread::sleep(GRACE);

@@ -25,7 +25,5 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let Some((compiler, arguments)) = args.words.split_first() else {
         return Ok(crate::cli::BAD_INPUT);
     };
-    // What interrupts the build ends the compiler; this process ends with it.
-    super::handle_interrupts();
     Ok(reuse::compiler(compiler, arguments, &|warning| eprintln!("planish: warning: {warning}"))?)
 }
