@@ -119,6 +119,19 @@ pub enum Error {
          are cut there; move or rename it (or the program, if its name has the blank)"
     )]
     Path(PathBuf),
+    /// planish cannot stand in for both compilers.
+    #[error(
+        "[build] cc and cxx both name {0}, with other arguments; for a layout planish stands in for each \
+         by its name: name them by two names"
+    )]
+    SameCompiler(String),
+    /// planish cannot stand in for what runs the compiler.
+    #[error(
+        "[build] {0:?}: for a layout planish stands in for the compiler, and it does not know {1}, which \
+         stands before it; name the compiler alone, or leave the layout out \
+         (--set 'optimize.steps=[\"autofdo\"]')"
+    )]
+    Launcher(String, String),
     /// Another process runs steps in the directory.
     #[error("another planish{pid} works in {directory}; wait for it, or end it")]
     Locked {

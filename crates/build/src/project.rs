@@ -5,7 +5,7 @@ use crate::config::{Build, Config};
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
-use crate::toolchain::behind;
+use crate::toolchain::compiler_of;
 use crate::{Error, Plan, Rust, Toolchain};
 use programs::Surroundings;
 use record::Branches;
@@ -71,7 +71,7 @@ impl Project {
         let directory = &directory.canonicalize().map_err(unreadable)?;
         let probes = Probes::new(asking, directory);
         if config.optimize.also.contains(&Alternative::Pgo) {
-            tools.no_counters = probes.missing_counters(&tools.cc);
+            tools.no_counters = probes.missing_counters(&compiler_of(&tools.cc));
         }
         config.check_paths(directory, &path)?;
         if let Some(problem) = launched_in_cmake(&config.build) {
@@ -82,7 +82,8 @@ impl Project {
         tools.rust_takes_z = rust.takes_z || probes.rust_takes_z();
         if rust.used && config.optimize.linker_compiles_rust(&config.build) {
             tools.llvm_of_rust = probes.release("rustc", "-vV", "LLVM version:");
-            tools.llvm_of_clang = probes.release(&tools.cc, "--version", "clang version");
+            tools.llvm_of_clang =
+                probes.release(&compiler_of(&tools.cc), "--version", "clang version");
         }
         let flags = unused_flags(&config.build);
         Ok(Project {
@@ -240,14 +241,15 @@ impl<'a> Probes<'a> {
         libraries.find(|path| is_library(path) && !path.is_file())
     }
 }
-/// CMake takes the compiler's place for one program.
+
+/// What is wrong where CMake, which takes one program, is to use a compiler behind a launcher.
 fn launched_in_cmake(build: &Build) -> Option<String> {
-    let is_cmake = build.command.words().iter().any(|word| word.contains("CMAKE_C_COMPILER="));
-    let line =
-        build.cc.iter().chain(&build.cxx).find(|line| {
-            behind(line).first().is_some_and(|compiler| !line.starts_with(compiler))
-        })?;
-    let first = line.split_whitespace().next().unwrap_or_default();
+    let is_cmake = build.command.words().iter().any(|word| word.contains("CMAKE_C_COMPILER"));
+    let mut lines = build.cc.iter().chain(&build.cxx);
+    let (line, first) = lines.find_map(|line| {
+        let first = crate::words::split_words(line).ok()?.into_iter().next()?;
+        (first != compiler_of(line)).then_some((line, first))
+    })?;
     is_cmake.then(|| {
         format!(
             "[build] {line:?}: CMake takes one program as its compiler; name that, and set \

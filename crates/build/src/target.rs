@@ -10,7 +10,7 @@ use crate::flags::{self, Extras, Phase};
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::request::{BuildCommand, LibraryRule, LinkAgain, Request};
-use crate::toolchain::{Toolchain, behind};
+use crate::toolchain::{Toolchain, behind, compiler_of};
 use crate::{Error, Rust, Step};
 use std::path::{Path, PathBuf};
 
@@ -308,8 +308,7 @@ fn file_name(path: &str) -> &str {
 
 /// What stands in the place of a compiler, by the compiler's own name: build systems look at it.
 fn wrapper_of(compiler: &str) -> PathBuf {
-    let name = behind(compiler).first().copied().unwrap_or(compiler);
-    Path::new(STATE_DIRECTORY).join("tools").join(file_name(name))
+    Path::new(STATE_DIRECTORY).join("tools").join(file_name(&compiler_of(compiler)))
 }
 
 /// What rustc links by in the compiler's place; none where a blank in its path would cut rustc's flags.
@@ -322,8 +321,16 @@ fn wrap(request: &mut BuildCommand, directory: &Path) -> Result<(), Error> {
     for name in ["PLANISH_CC", "PLANISH_CXX"] {
         let Some(compiler) = request.environment.get_mut(name) else { continue };
         let path = wrapper_of(compiler);
-        let words = behind(compiler).into_iter().map(str::to_owned).collect();
-        let wrapper = Wrapper { path: path.clone(), compiler: words };
+        let wrapper = Wrapper { path: path.clone(), compiler: behind(compiler) };
+        if let [first, rest @ ..] = wrapper.compiler.as_slice()
+            && !relink::is_compiler(first)
+            && rest.iter().any(|word| relink::is_compiler(word))
+        {
+            return Err(Error::Launcher(compiler.clone(), first.clone()));
+        }
+        if request.wrappers.iter().any(|other| other.path == path && *other != wrapper) {
+            return Err(Error::SameCompiler(compiler_of(compiler)));
+        }
         *compiler = one_word(directory, &path)?;
         if !request.wrappers.contains(&wrapper) {
             request.wrappers.push(wrapper);

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::config::{Build, Compiler};
+use crate::words::split_words;
 use std::path::{Path, PathBuf};
 
 /// The programs handed to the build command.
@@ -43,8 +44,8 @@ impl Toolchain {
                 (OLDEST..=NEWEST).rev().map(|v| format!("{stem}-{v}")).find(|name| has(name));
             versioned.or_else(|| has(stem).then(|| stem.to_owned()))
         };
-        let named = build.cc.as_deref().and_then(|cc| behind(cc).first().copied());
-        let named = named.map(|cc| cc.rsplit('/').next().unwrap_or(cc).to_owned());
+        let own = build.cc.as_deref().map(compiler_of);
+        let named = own.as_deref().map(|cc| cc.rsplit('/').next().unwrap_or(cc).to_owned());
         let (cc, cxx, ld) = match build.compiler {
             Compiler::Clang => {
                 let cc = newest("clang");
@@ -69,14 +70,16 @@ impl Toolchain {
                 .into(),
         })?;
         for line in build.cc.iter().chain(&build.cxx) {
-            // The program that the compiler stands behind, and the compiler.
-            let first = line.split_whitespace().next().filter(|_| !Path::new(line).is_file());
-            for program in first.into_iter().chain(behind(line).first().copied()) {
-                // A path may be relative to the project.
+            // The launcher, and the compiler.
+            let launcher = split_words(line).ok().and_then(|words| words.into_iter().next());
+            for program in launcher.into_iter().chain([compiler_of(line)]) {
+                // A path may be relative to the project; what else a line begins with, the shell of
+                // the build command knows.
                 let relative = program.contains('/') && !program.starts_with('/');
-                if !relative && !has(program) {
+                let unknown = program.contains(|c: char| c.is_whitespace() || c == '=');
+                if !relative && !unknown && !has(&program) {
                     return Err(Error::NoTool {
-                        tool: program.to_owned(),
+                        tool: program,
                         next: "install it, or name one that is there in [build] (`planish doctor` \
                              lists them)"
                             .into(),
@@ -90,7 +93,7 @@ impl Toolchain {
         // A compiler named by its path may be of another release than the tools in PATH: its own
         // lie beside it.
         let beside = |stem: &str| {
-            let (folder, _) = cc.rsplit_once('/')?;
+            let (folder, _) = own.as_deref().unwrap_or(&cc).rsplit_once('/')?;
             Some(format!("{folder}/{stem}{release}")).filter(|name| has(name))
         };
         // The format of the counters belongs to one release; BOLT reads any program.
@@ -102,16 +105,29 @@ impl Toolchain {
     }
 }
 
-/// The words of a line from the compiler on, which may stand behind another program
-/// (`ccache clang -m64`); all of them where none is a compiler. A file's path is one word, blanks and
-/// all.
-pub(crate) fn behind(line: &str) -> Vec<&str> {
-    if Path::new(line).is_file() {
-        return vec![line];
+/// Programs that run a compiler here and change nothing of what it makes.
+const LAUNCHERS: [&str; 8] =
+    ["ccache", "sccache", "distcc", "icecc", "icecream", "nice", "ionice", "time"];
+
+/// The words of a line from the compiler on, which may stand behind a launcher
+/// (`ccache clang -m64`); the line as one word where nothing is known of how it is to be cut.
+pub fn behind(line: &str) -> Vec<String> {
+    let Ok(words) = split_words(line) else { return vec![line.to_owned()] };
+    let is_launcher = |word: &String| {
+        let name = word.rsplit('/').next().unwrap_or(word);
+        LAUNCHERS.contains(&name)
+    };
+    match words.iter().position(|word| !is_launcher(word)) {
+        Some(first) if !Path::new(line).is_file() => {
+            words.get(first..).unwrap_or_default().to_vec()
+        }
+        _ => vec![line.to_owned()],
     }
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let first = words.iter().position(|word| relink::is_compiler(word)).unwrap_or(0);
-    words.get(first..).unwrap_or_default().to_vec()
+}
+
+/// The compiler of a line, without what stands before and behind it.
+pub fn compiler_of(line: &str) -> String {
+    behind(line).into_iter().next().unwrap_or_else(|| line.to_owned())
 }
 
 /// The first executable file of that name in the directories of `path`.
@@ -139,9 +155,10 @@ mod tests {
     fn a_compiler_may_stand_behind_another_program() {
         let of = |line| behind(line).join("|");
         assert_eq!(of("ccache clang-22 -m64"), "clang-22|-m64");
-        assert_eq!(of("distcc /opt/x/bin/g++"), "/opt/x/bin/g++");
+        assert_eq!(of("/opt/ccache distcc '/opt/my x/bin/g++'"), "/opt/my x/bin/g++");
         assert_eq!(of("aarch64-linux-gnu-gcc"), "aarch64-linux-gnu-gcc");
-        assert_eq!(of("my-own"), "my-own");
+        assert_eq!(of("zig cc"), "zig|cc", "what is no launcher is the compiler");
+        assert_eq!(of("clang $(flags)"), "clang $(flags)");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a clang");
         std::fs::write(&path, "").unwrap();

@@ -44,7 +44,7 @@ pub(crate) fn wait(
 ) -> Result<Ended, Error> {
     let pid = pid as libc::pid_t;
     let start = Instant::now();
-    let ended = process_descriptor(pid);
+    let ended = processes::descriptor(pid);
     let (mut timed_out, mut too_much) = (false, false);
     if let Some(ended) = &ended {
         loop {
@@ -126,14 +126,6 @@ fn kill_group(pid: libc::pid_t) {
     // SAFETY: kill has no memory effects; the group is that of our own child, whose number no other
     // group can take while a member lives, and which is gone (ESRCH) otherwise.
     unsafe { libc::kill(-pid, libc::SIGKILL) };
-}
-
-/// A descriptor that becomes readable when the process ends; kernels before 5.3 have none.
-fn process_descriptor(pid: libc::pid_t) -> Option<OwnedFd> {
-    // SAFETY: pidfd_open takes two integers and returns a new descriptor or -1.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    // SAFETY: fd is valid, open and owned by nobody else.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
 /// A file that lives in memory only.

@@ -129,16 +129,22 @@ impl Finished<'_> {
             stages: self.stages()?,
             take: None,
         };
-        found.take = Some(self.taken(&found, &files));
+        found.take = Some(self.take(&found));
         Ok(found)
     }
 
-    /// The program that the measurements speak for.
-    fn taken(&self, found: &Optimization, files: &Files) -> Take {
+    /// The program that the measurements of a run speak for.
+    pub fn take(&self, found: &Optimization) -> Take {
+        let files = Files::of(&self.project.config);
+        let (measured, _) = plan::programs(&self.project.config, &self.project.tools);
         let result = Path::new(found.result_path());
         let advised = found.advised();
         let path = match advised {
-            Advised::Before(name) => result.with_file_name(name),
+            Advised::Before(name) => {
+                let path = measured.iter().map(|program| &program.path);
+                let mut named = path.filter(|path| path.file_name() == Some(name.as_ref()));
+                named.next().map_or_else(|| result.with_file_name(name), Clone::clone)
+            }
             Advised::Release => files.program(plan::RELEASE),
             Advised::Baseline => files.base.clone(),
             Advised::Result => result.to_owned(),
@@ -327,7 +333,10 @@ impl Finished<'_> {
             let step = plan.steps.iter().find(|s| s.name == name);
             step.and_then(|s| s.call().environment.remove(variable)).unwrap_or_default()
         };
-        let version = std::process::Command::new(&self.project.tools.cc).arg("--version").output();
+        let version =
+            std::process::Command::new(build::toolchain::compiler_of(&self.project.tools.cc))
+                .arg("--version")
+                .output();
         let version =
             version.map(|v| String::from_utf8_lossy(&v.stdout).into_owned()).unwrap_or_default();
         // rustc's release as it wrote it into the program: the one that answers here may be another.

@@ -1,7 +1,7 @@
 //! Which flags does rustc get?
 
 use super::{Extras, INLINE_BY_BENEFIT, Phase};
-use crate::toolchain::{Toolchain, behind};
+use crate::toolchain::{Toolchain, compiler_of};
 
 /// Where rustc's remarks about a profile go, and are looked for: it records no command line, so
 /// these alone say that it used the profile.
@@ -47,7 +47,8 @@ pub(super) fn rust_flags(
         Phase::Instrumented(folder) => flags.push_str(&format!(" -Cprofile-generate={folder}")),
         Phase::Counted(path) => flags.push_str(&format!(" -Cprofile-use={path}")),
     }
-    let linker = extras.linker.unwrap_or(linker_of(&tools.cc));
+    let own = compiler_of(&tools.cc);
+    let linker = extras.linker.unwrap_or(&own);
     match link {
         // rustc links its own library of counters.
         Some(link) => {
@@ -71,9 +72,4 @@ pub(super) fn rust_flags(
         }
     }
     flags
-}
-
-/// The program that links, of a compiler that may stand behind another.
-pub(super) fn linker_of(cc: &str) -> &str {
-    behind(cc).first().copied().unwrap_or(cc)
 }

@@ -95,9 +95,10 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             write!(out, "{}", report.terminal(Stream::Output.style()))?;
             writeln!(out, "  report: {}", at(&files.report_markdown).display())?;
             writeln!(out, "  page: {}", at(&files.report_page).display())?;
-            if let Some(take) = &report.take {
-                writeln!(out, "  program: {}", at(Path::new(&take.path)).display())?;
-            }
+            // An earlier version's report does not say it.
+            let take = report.take.clone();
+            let take = take.unwrap_or_else(|| outcome::Finished { project }.take(&report));
+            writeln!(out, "  program: {}", at(Path::new(&take.path)).display())?;
             let work = at(Path::new(plan::STATE_DIRECTORY));
             let size = report::bytes(build::disk::bytes(&work) as f64);
             writeln!(out, "  builds, recordings, logs: {} ({size})", work.display())?;

@@ -116,12 +116,11 @@ impl ForwardSignals {
                 let mut old: libc::sigaction = std::mem::zeroed();
                 new.sa_sigaction = forward as *const () as usize;
                 new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-                if libc::sigaction(signal, &new, &mut old) == 0 {
-                    if signal == libc::SIGHUP && old.sa_sigaction == libc::SIG_IGN {
-                        // nohup: neither the recorder nor the program is to end by it.
-                        libc::sigaction(signal, &old, std::ptr::null_mut());
-                        continue;
-                    }
+                // nohup: neither the recorder nor the program is to end by it.
+                let hang_up = signal == libc::SIGHUP
+                    && libc::sigaction(signal, std::ptr::null(), &mut old) == 0
+                    && old.sa_sigaction == libc::SIG_IGN;
+                if !hang_up && libc::sigaction(signal, &new, &mut old) == 0 {
                     previous.push((signal, old));
                 }
             }

@@ -173,8 +173,7 @@ pub(crate) fn standard_output() -> Result<File, crate::Error> {
 /// Asks a process to end.
 pub(crate) fn terminate(pid: u32) {
     if let Ok(pid) = i32::try_from(pid) {
-        // SAFETY: a call without pointers.
-        unsafe { libc::kill(pid, libc::SIGTERM) };
+        processes::signal(pid, libc::SIGTERM);
     }
 }
 

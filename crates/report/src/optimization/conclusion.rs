@@ -109,11 +109,11 @@ impl Optimization {
             Advised::Before(program) => {
                 Some(format!("take {program}: {result} is slower than it, on what was measured"))
             }
-            Advised::Release if self.only_release_gains() => Some(format!(
-                "keep the project's own release build: it is faster than the baseline, which is not shown of {result}"
+            Advised::Release if lost(self.beside_release.iter()) => Some(format!(
+                "keep the project's own release build: {result} is slower than it, on what was measured"
             )),
             Advised::Release => Some(format!(
-                "keep the project's own release build: {result} is slower than it, on what was measured"
+                "keep the project's own release build: it is faster than the baseline; no such gain is shown for {result}"
             )),
             Advised::Baseline => Some(format!(
                 "keep the program as it was: {result} is slower, on what was measured"
@@ -121,54 +121,53 @@ impl Optimization {
         }
     }
 
-    /// Whether the project's own release build is faster than the baseline, and the result is not shown to
-    /// be faster than either of them on any command.
-    fn only_release_gains(&self) -> bool {
-        let Some(release) = self.beside_release.first().map(|row| row.base.as_str()) else {
-            return false;
-        };
-        let beside = self.beside_release.iter().any(|row| row.verdict == Verdict::Faster);
-        let gains = |name| {
-            self.measurements
-                .iter()
-                .flat_map(|m| &m.comparisons)
-                .any(|row| row.variant == name && row.verdict == Verdict::Faster)
-        };
-        self.is_shown_faster(release) && !gains(self.result()) && !beside
+    /// A program beside the baseline, on every command.
+    fn rows_of<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r Compared> + Clone {
+        let rows = self.measurements.iter().flat_map(|m| &m.comparisons);
+        rows.filter(move |row| row.variant == name)
     }
 
     /// Whether a program is shown to be faster than the baseline on some command, and slower on none.
     pub fn is_shown_faster(&self, name: &str) -> bool {
-        let rows = || self.measurements.iter().flat_map(|m| &m.comparisons);
-        let of = || rows().filter(|row| row.variant == name);
-        of().any(|row| row.verdict == Verdict::Faster) && !of().any(|row| row.is_slower())
+        let gains = self.rows_of(name).any(|row| row.verdict == Verdict::Faster);
+        gains && !self.rows_of(name).any(Compared::is_slower)
     }
 
     /// Which program the measurements speak for.
     pub fn advised(&self) -> Advised<'_> {
         let result = self.result();
-        let of_result = || self.measurements.iter().flat_map(|m| &m.comparisons);
-        let lost = |rows: &[&Compared]| {
-            rows.iter().any(|row| row.is_slower())
-                && rows.iter().all(|row| row.verdict != Verdict::Faster)
-        };
-        let step: Vec<&Compared> =
-            self.last_step.iter().filter(|row| row.variant == result).collect();
-        let of = |name: &str| of_result().filter(|row| row.variant == name).collect::<Vec<_>>();
-        let before = step.first().map(|row| row.base.as_str()).filter(|_| lost(&step));
+        let step = self.last_step.iter().filter(|row| row.variant == result);
+        let alone = step.clone().next().map(|row| row.base.as_str());
+        let release = self.beside_release.first().map(|row| row.base.as_str());
         // Never compared with each other, both are with the baseline.
-        let effect = |name: &str| of(name).first().map_or(f64::INFINITY, |row| row.effect);
-        let release = self.beside_release.first().map_or(f64::INFINITY, |row| effect(&row.base));
-        match before {
-            Some(before) if !lost(&of(before)) && effect(before) <= release => {
-                Advised::Before(before)
+        let effect = |name: &str| self.rows_of(name).next().map_or(f64::INFINITY, |row| row.effect);
+        let release_gains = release.is_some_and(|name| self.is_shown_faster(name));
+        let gains = |name: &str| self.rows_of(name).any(|row| row.verdict == Verdict::Faster);
+        match alone.filter(|_| lost(step)) {
+            Some(before)
+                if !lost(self.rows_of(before))
+                    && effect(before) <= release.map_or(f64::INFINITY, effect)
+                    && (gains(before) || !release_gains) =>
+            {
+                return Advised::Before(before);
             }
-            _ if lost(&self.beside_release.iter().collect::<Vec<_>>()) => Advised::Release,
-            _ if self.only_release_gains() => Advised::Release,
-            _ if lost(&of(result)) => Advised::Baseline,
-            _ => Advised::Result,
+            _ if lost(self.beside_release.iter()) => return Advised::Release,
+            _ => {}
+        }
+        let beside = self.beside_release.iter().any(|row| row.verdict == Verdict::Faster);
+        let own_gain = beside || [Some(result), alone].into_iter().flatten().any(gains);
+        match release_gains && !own_gain {
+            true => Advised::Release,
+            false if lost(self.rows_of(result)) => Advised::Baseline,
+            false => Advised::Result,
         }
     }
+}
+
+/// Whether a program is slower on one command, and faster on none.
+fn lost<'r>(mut rows: impl Iterator<Item = &'r Compared> + Clone) -> bool {
+    let won = rows.clone().any(|row| row.verdict == Verdict::Faster);
+    !won && rows.any(Compared::is_slower)
 }
 
 /// Which program to take, by what was measured. Only what was shown to be slower on one command, and

@@ -288,7 +288,14 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
     report.measurements[0].comparisons.push(of_release(Verdict::Faster));
     assert_eq!(report.advised(), Advised::Release);
     assert!(report.is_shown_faster("app.release") && !report.is_shown_faster("app.layout"));
-    assert!(report.markdown().contains("it is faster than the baseline, which is not shown of"));
+    assert!(report.markdown().contains("no such gain is shown for app.layout"));
+    // The profile alone gains, which the layout does not show.
+    let alone = Compared { variant: "app.opt".into(), verdict: Verdict::Faster, ..compared() };
+    report.last_step = vec![Compared { verdict: Verdict::Undecided, ..step(Verdict::Same) }];
+    report.measurements[0].comparisons.push(alone);
+    assert_eq!(report.advised(), Advised::Result);
+    report.measurements[0].comparisons.pop();
+    report.last_step.clear();
     report.measurements[0].comparisons.pop();
     report.measurements[0].comparisons.push(of_release(Verdict::Same));
     assert_eq!(report.advised(), Advised::Result);
