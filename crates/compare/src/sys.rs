@@ -7,7 +7,7 @@ use perf_events::Event;
 use perfdata::{EventAttr, attr_flag};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::time::{Duration, Instant};
 
 /// How a child ended and what it used.
