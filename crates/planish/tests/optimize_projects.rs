@@ -281,7 +281,7 @@ fn what_the_evaluation_lacks_is_said_before_anything_is_recorded() {
     for (evaluate, says) in [
         ("true {bin}", "never ran"),
         ("sh -c '{bin} e 9; exit 3'", "ended with exit code 3"),
-        ("sh -c '{bin} e 9; echo $$'", "set ignore_output = true in [evaluate]"),
+        ("sh -c '{bin} e 9; echo $$'", "--set evaluate.ignore_output=true of planish optimize"),
     ] {
         let refused = tried(evaluate);
         let said = text(&refused.stderr);
