@@ -376,17 +376,12 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
     command.arg("build").current_dir(project.folder.path()).stderr(std::process::Stdio::piped());
     let first = command.spawn().unwrap();
-    while !project.at("begun").exists() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    wait_for(&project.at("begun"));
     let second = project.planish(&["build"]);
     assert_eq!(second.status.code(), Some(2));
     let expected = format!("another planish (pid {}) works in", first.id());
     assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
-    // The shell's own kill: a bare Debian has no program of that name.
-    let asked =
-        Command::new("sh").args(["-c", &format!("kill -INT {}", first.id())]).status().unwrap();
-    assert!(asked.success());
+    send("INT", first.id());
     let ended = first.wait_with_output().unwrap();
     assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
     assert!(text(&ended.stderr).contains("interrupted in step build"), "{}", text(&ended.stderr));
@@ -399,4 +394,63 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
     let compiler = std::fs::read_to_string(project.at("compiler")).unwrap();
     let words = std::fs::read(format!("/proc/{}/cmdline", compiler.trim())).unwrap_or_default();
     assert!(words.is_empty(), "a signal to planish alone ends what the build started too");
+}
+
+/// Sends a signal to one process: by the shell's own kill, since a bare Debian has no program of that
+/// name.
+fn send(signal: &str, pid: u32) {
+    let line = format!("kill -{signal} {pid}");
+    assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+}
+
+fn wait_for(path: &Path) {
+    while !path.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_signal_to_a_stand_in_of_a_compiler_ends_the_compiler() {
+    let project = Project::new(SMALL);
+    std::fs::write(project.at("cc.sh"), "echo $$ > compiler\n> begun\nexec sleep 100\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+    let mut stand_in = command
+        .args(["compiler", "--", "sh", "cc.sh"])
+        .current_dir(project.folder.path())
+        .spawn()
+        .unwrap();
+    wait_for(&project.at("begun"));
+    send("TERM", stand_in.id());
+    assert!(!stand_in.wait().unwrap().success());
+    let compiler = std::fs::read_to_string(project.at("compiler")).unwrap();
+    let words = std::fs::read(format!("/proc/{}/cmdline", compiler.trim())).unwrap_or_default();
+    assert!(words.is_empty());
+}
+
+#[test]
+fn a_lost_terminal_is_nothing_to_whoever_was_told_to_ignore_it() {
+    if !has("gcc") {
+        return;
+    }
+    let project = Project::new(&SMALL.replace("cp app.c", "echo > begun; sleep 1; cp app.c"));
+    let line = format!("trap '' HUP; exec {} build", env!("CARGO_BIN_EXE_planish"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(project.folder.path());
+    let building = shell.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_for(&project.at("begun"));
+    send("HUP", building.id());
+    let done = building.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+}
+
+#[test]
+fn rounds_that_are_too_few_for_so_many_programs_are_told_before_anything_is_built() {
+    if !has("gcc") {
+        return;
+    }
+    let project = Project::new(&(SMALL.to_owned() + "rounds = 6\n[optimize]\nalso = ['pgo']\n"));
+    let dry = text(&project.planish(&["optimize", "--dry-run"]).stdout);
+    assert!(dry.contains("# note: 6 rounds cannot show a difference at 5 % among 2 rows"), "{dry}");
+    let more = project.planish(&["optimize", "--dry-run", "--set", "evaluate.rounds=30"]);
+    assert!(!text(&more.stdout).contains("cannot show"), "{}", text(&more.stdout));
 }
