@@ -87,6 +87,19 @@ fn a_signal_to_planish_alone_ends_the_program_and_finishes_the_file() {
 }
 
 #[test]
+fn an_illegal_instruction_under_emulation_is_explained() {
+    if !works("emulated") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = format!("{BUSY}; kill -s ILL $$");
+    let words = ["record", "--branches=emulated", "--", "sh", "-c", &script];
+    let done = planish(dir.path(), &words).output().unwrap();
+    let told = said(&done);
+    assert!(told.contains("signal 4") && told.contains("-march=native"), "{told}");
+}
+
+#[test]
 fn a_second_signal_ends_a_program_that_ignores_the_first() {
     for branches in ["emulated", "software", "none"] {
         if !works(branches) {
