@@ -63,7 +63,7 @@ impl Ending {
         let mut held = BTreeSet::new();
         for _ in 0..LOOKS {
             let all = list();
-            let new: Vec<i32> = self.to_ask(&all, &held);
+            let new: Vec<i32> = self.unasked(&all, &held);
             for &pid in &new {
                 if !is_own_program(pid) {
                     self.signal(pid, libc::SIGSTOP);
@@ -125,7 +125,7 @@ impl Ending {
     }
 
     /// Whom to ask now: who lives and was not asked, but for those whom others end.
-    fn to_ask(&mut self, all: &BTreeMap<i32, Process>, held: &BTreeSet<i32>) -> Vec<i32> {
+    fn unasked(&mut self, all: &BTreeMap<i32, Process>, held: &BTreeSet<i32>) -> Vec<i32> {
         let before: BTreeSet<i32> = self.seen.keys().copied().collect();
         let living = self.living(all);
         let asked = |seen: &Seen| seen.asked;
