@@ -34,8 +34,10 @@ struct Seen {
     descriptor: Option<OwnedFd>,
     /// It was asked to end.
     asked: bool,
-    /// It was below one that runs this program.
+    /// It is below one that runs this program.
     guarded: bool,
+    /// It was started by one that had been asked, or by one that such a one started.
+    cleans_up: bool,
 }
 
 impl Ending {
@@ -44,7 +46,7 @@ impl Ending {
     pub fn of(child: u32) -> Ending {
         let root = i32::try_from(child).ok();
         let mut ending = Ending { root, seen: BTreeMap::new() };
-        root.into_iter().for_each(|pid| ending.see(pid, false));
+        root.into_iter().for_each(|pid| ending.see(pid, None, false));
         ending
     }
 
@@ -126,14 +128,10 @@ impl Ending {
 
     /// Whom to ask now: who lives and was not asked, but for those whom others end.
     fn unasked(&mut self, all: &BTreeMap<i32, Process>, held: &BTreeSet<i32>) -> Vec<i32> {
-        let before: BTreeSet<i32> = self.seen.keys().copied().collect();
         let living = self.living(all);
-        let asked = |seen: &Seen| seen.asked;
+        let is_left = |seen: &Seen| seen.asked || seen.guarded || seen.cleans_up;
         let wanted = |pid: &i32| {
-            let Some(seen) = self.seen.get(pid) else { return false };
-            let parent = all.get(pid).map_or(0, |process| process.parent);
-            let cleans_up = !before.contains(pid) && self.seen.get(&parent).is_some_and(asked);
-            !seen.asked && !seen.guarded && !cleans_up && !held.contains(pid)
+            !held.contains(pid) && self.seen.get(pid).is_some_and(|seen| !is_left(seen))
         };
         living.into_iter().filter(wanted).collect()
     }
@@ -157,17 +155,21 @@ impl Ending {
         for &pid in living.iter().filter(|&&pid| is_own_program(pid)) {
             guarded.extend(down(all, &[pid].into(), |_| true).into_iter().filter(|&p| p != pid));
         }
+        // Parents have the lower numbers, but where numbers began anew.
         for &pid in &living {
-            self.see(pid, guarded.contains(&pid));
+            self.see(pid, all.get(&pid).map(|process| process.parent), guarded.contains(&pid));
         }
         living
     }
 
-    fn see(&mut self, pid: i32, guarded: bool) {
+    fn see(&mut self, pid: i32, parent: Option<i32>, guarded: bool) {
+        let above = parent.and_then(|parent| self.seen.get(&parent));
+        let cleans_up = above.is_some_and(|above| above.asked || above.cleans_up);
         let seen = self.seen.entry(pid).or_insert_with(|| Seen {
             descriptor: sys::descriptor(pid),
             asked: false,
             guarded,
+            cleans_up,
         });
         seen.guarded = guarded;
     }
@@ -243,13 +245,17 @@ mod tests {
 
     #[test]
     fn who_cleans_up_when_asked_may_start_others_for_it() {
-        let (mut outer, inner) = family(
-            "trap 'sleep 0.2; echo cleaned >&2; exit 3' TERM; echo $$; while :; do sleep 0.05; done",
-        );
+        let cleaned = std::env::temp_dir().join(format!("cleaned-{}", std::process::id()));
+        let (mut outer, inner) = family(&format!(
+            "trap 'sleep 0.5 && sh -c \"sleep 0.3 && : >{}\"; exit 3' TERM; echo $$; while :; do sleep 0.05; done",
+            cleaned.display()
+        ));
         let mut ending = Ending::of(outer.id());
         assert!(ending.wait(Duration::from_secs(20)));
         outer.wait().unwrap();
         assert!(!lives(inner));
+        assert!(cleaned.exists(), "what it started to clean up was not asked to end");
+        std::fs::remove_file(cleaned).unwrap();
     }
 
     #[test]
