@@ -206,9 +206,8 @@ impl Programs<'_> {
     /// Is it the variant that prints something else, or does the command print something else each
     /// time? The program that made the reference runs once more.
     fn blamed(&self, error: Error, benchmark: usize, slot: Slot) -> Result<Ran, Error> {
-        let (Error::Output { difference, .. }, Some((first, printed))) =
-            (&error, self.references.get(&benchmark))
-        else {
+        let reference = self.references.get(&benchmark);
+        let (Error::Output { difference, .. }, Some((first, _))) = (&error, reference) else {
             return Ok(Ran::Failed(error));
         };
         let varies = |difference| {
@@ -222,8 +221,7 @@ impl Programs<'_> {
         if self.is_interrupted() {
             return Ok(Ran::Interrupted);
         }
-        let again = problem(self.design, &outcome, Some(&(first.clone(), printed.clone())));
-        match again {
+        match problem(self.design, &outcome, reference) {
             Some(Error::Output { difference, .. }) => Err(varies(difference)),
             _ => Ok(Ran::Failed(error)),
         }

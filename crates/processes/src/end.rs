@@ -1,7 +1,7 @@
 //! Ending what runs below a process, as Ctrl-C at a terminal does: a signal to one process reaches
 //! that one alone, and a build tool that it ends leaves its compilers running.
 
-use crate::{Process, down, list, sys};
+use crate::{Process, below, list, sys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -147,13 +147,13 @@ impl Ending {
         let children = all.values().filter(|process| self.root.is_none() && process.parent == own);
         let known = self.seen.keys().copied().chain(children.map(|process| process.pid));
         let known: BTreeSet<i32> = known.collect();
-        let mut living = down(all, &known, |_| true);
+        let mut living = below(all, &known);
         living.retain(|pid| all.get(pid).is_some_and(|process| !process.zombie));
         // Without /proc, those that are known.
         living.extend(self.seen.keys().copied());
         let mut guarded = BTreeSet::new();
         for &pid in living.iter().filter(|&&pid| is_own_program(pid)) {
-            guarded.extend(down(all, &[pid].into(), |_| true).into_iter().filter(|&p| p != pid));
+            guarded.extend(below(all, &[pid].into()).into_iter().filter(|&p| p != pid));
         }
         // Parents have the lower numbers, but where numbers began anew.
         for &pid in &living {

@@ -58,19 +58,10 @@ fn parse(pid: i32, text: &str) -> Option<Process> {
 /// Those of `all` that are in `roots` or below one of them.
 #[must_use]
 pub fn below(all: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeSet<i32> {
-    down(all, roots, |_| true)
-}
-
-/// As [`below`], but nobody below one of whom `descends` says no.
-fn down(
-    all: &BTreeMap<i32, Process>,
-    roots: &BTreeSet<i32>,
-    descends: impl Fn(i32) -> bool,
-) -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let mut next: Vec<i32> = roots.iter().copied().filter(|pid| all.contains_key(pid)).collect();
     while let Some(parent) = next.pop() {
-        if found.insert(parent) && descends(parent) {
+        if found.insert(parent) {
             let children = all.values().filter(|process| process.parent == parent);
             next.extend(children.map(|process| process.pid));
         }
@@ -103,7 +94,5 @@ mod tests {
         let found = |roots: &[i32]| below(&all, &roots.iter().copied().collect());
         assert_eq!(found(&[2]), [2, 3].into());
         assert_eq!(found(&[4, 5, 99]), [4, 5, 6].into());
-        let without_2 = down(&all, &[1].into(), |pid| pid != 2);
-        assert_eq!(without_2, [1, 2, 4].into(), "2 is there, but nobody below it");
     }
 }

@@ -1,4 +1,4 @@
-//! The system calls around processes: orphans adopted, ends waited for and taken, signals sent.
+//! The system calls around processes: orphans adopted, ends waited for, signals sent.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
