@@ -99,12 +99,27 @@ mod tests {
     use std::path::PathBuf;
 
     fn plan(text: &str) -> Plan {
+        plan_with(text, ["clang", "clang++"]).unwrap()
+    }
+
+    fn plan_with(text: &str, compilers: [&str; 2]) -> Result<Plan, Error> {
         let config = Config::parse(text, Path::new("planish.toml")).unwrap();
         let tool = |name: &str| name.to_owned();
-        let (cc, cxx, ld) = (tool("clang"), tool("clang++"), tool("ld.lld"));
+        let ([cc, cxx], ld) = (compilers.map(tool), tool("ld.lld"));
         let (profdata, bolt) = (Some(tool("llvm-profdata")), Some(tool("llvm-bolt")));
         let tools = Toolchain { cc, cxx, ld, profdata, bolt, ..Toolchain::default() };
-        optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap()
+        optimize(&config, &tools, Path::new("/src/app"), "planish.toml")
+    }
+
+    #[test]
+    fn a_compiler_that_nobody_can_stand_in_for_is_refused_where_there_is_a_layout() {
+        let layout = format!("{TWO}[optimize]\nsteps = ['autofdo', 'propeller']\n");
+        let refused = |compilers| plan_with(&layout, compilers).unwrap_err().to_string();
+        assert!(plan_with(&layout, ["ccache clang", "ccache clang++"]).is_ok());
+        assert!(refused(["own clang", "clang++"]).contains("does not know own"));
+        let same = refused(["clang -m64", "clang -m64 --driver-mode=g++"]);
+        assert!(same.contains("cc and cxx both name clang"), "{same}");
+        assert!(plan_with(TWO, ["own clang", "clang++"]).is_ok(), "without a layout");
     }
 
     const TWO: &str = "[build]\ncommand = 'make'\nbinary = 'bin/app'\n[workload]\ntrain = ['{bin} \
