@@ -74,8 +74,7 @@ fuzz_one() {
     covered=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
     echo "fuzz: $name: ${runs:-0} inputs, ${covered:-nothing covered}, no crash"
   else
-    echo "fuzz: $name FAILED:" >&2
-    tail -n 30 "$log" >&2
+    echo "fuzz: $name FAILED" >&2
     return 1
   fi
 }
@@ -92,4 +91,11 @@ for name in $targets; do
   running+=($!) names+=("$name")
 done
 while [ ${#running[@]} -gt 0 ]; do settle; done
-[ -z "$failed" ] || { echo "fuzz: failed:$failed; the inputs are in fuzz/artifacts" >&2; exit 1; }
+[ -n "$failed" ] || exit 0
+# Last, so that whoever sees the end of a log alone sees what failed.
+for name in $failed; do
+  echo "fuzz: $name FAILED:"
+  tail -n 30 "$fuzz_target/$name.log" | cut -c1-3000
+done >&2
+echo "fuzz: failed:$failed; the inputs are in fuzz/artifacts" >&2
+exit 1

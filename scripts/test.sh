@@ -94,7 +94,14 @@ if [ "$passed" -eq 0 ]; then
   exit 1
 fi
 
-scripts/fuzz.sh --seconds "${FUZZ_SECONDS:-5}" | tee "$target/fuzz.log" || { summary; exit 1; }
+fuzzed=0
+scripts/fuzz.sh --seconds "${FUZZ_SECONDS:-5}" 2>"$target/fuzz-failed.log" | tee "$target/fuzz.log" || fuzzed=$?
+if [ "$fuzzed" -ne 0 ]; then
+  summary
+  cat "$target/fuzz-failed.log" >&2
+  echo "test: FAILED: fuzzing, see above" >&2
+  exit 1
+fi
 skipped=$(printf '%s\n%s' "$skipped" "$(grep '^skipped: ' "$target/fuzz.log" | sed 's/^/  /' || true)" | sed '/^$/d')
 summary
 echo "test: all good"
