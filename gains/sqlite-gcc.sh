@@ -4,5 +4,3 @@ title="SQLite (demo), gcc"
 more=('build.compiler="gcc"')
 # gcc places no blocks.
 also='["pgo","bolt","pgo-bolt"]'
-# Layouts need lld.
-layouts=0

@@ -4,7 +4,7 @@ use crate::around::Around;
 use crate::config::Compiler;
 use crate::plan::STATE_DIRECTORY;
 use crate::toolchain::Toolchain;
-use crate::variant_plan::{LINKER_DIRECTORY, variant_step};
+use crate::variant_plan::variant_step;
 use crate::variants::{Cell, CompareConfig, VariantConfig};
 use crate::{Error, Plan, Step, startable};
 use compare::settings::{enough_layouts, metrics};
@@ -191,7 +191,7 @@ impl Comparison {
         let folder = directory.join(STATE_DIRECTORY).join("variants");
         std::fs::create_dir_all(&folder).map_err(unread(&folder))?;
         if relinkable && build.compiler == Compiler::Gcc {
-            name_linker(&directory.join(LINKER_DIRECTORY))?;
+            crate::gnu_link::name_linker(&directory)?;
         }
         let program = directory.join(&files.binary);
         let archive = files.link.map(|link| directory.join(link));
@@ -316,18 +316,6 @@ fn describe(variant: &VariantConfig, align: Option<u32>) -> String {
     }
     parts.extend(align.map(|n| format!("-falign-functions={n}")));
     if parts.is_empty() { "as [build] says".to_owned() } else { parts.join(" ") }
-}
-
-/// A link by the name under which gcc looks for lld.
-fn name_linker(folder: &Path) -> Result<(), Error> {
-    let linker = relink::Linker::find()?;
-    std::fs::create_dir_all(folder).map_err(unread(folder))?;
-    let link = folder.join("ld.lld");
-    if std::fs::read_link(&link).ok().as_deref() != Some(linker.path()) {
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(linker.path(), &link).map_err(unread(&link))?;
-    }
-    Ok(())
 }
 
 /// A work tree of a commit, below `.planish`; the directory in it that `directory` is in the

@@ -93,6 +93,7 @@ impl Said {
         if !self.describes() && self.settings.is_empty() && !more {
             return Ok(Meant {
                 config: Config::read(&file)?,
+                said_in: file.clone(),
                 path: file,
                 text: None,
                 notes: Vec::new(),
@@ -132,10 +133,11 @@ impl Said {
             crate::config::read_text(&file)?
         };
         let work = if self.describes() { Work::default() } else { self.work.clone() };
-        let with =
-            |settings: &[String]| merged(table(&text, &file)?, &work, settings, self.describes());
         // What is wrong is said of what the user named.
-        let parse = |text: &str| Config::parse(text, &file);
+        let said_in = if self.describes() { PathBuf::from("the command line") } else { file };
+        let with =
+            |settings: &[String]| merged(table(&text, &said_in)?, &work, settings, self.describes());
+        let parse = |text: &str| Config::parse(text, &said_in);
         let text = with(&self.settings)?;
         let config = parse(&text).or_else(|error| {
             parse(&with(&[])?)?;
@@ -147,7 +149,7 @@ impl Said {
             Err(wrong.unwrap_or(error))
         })?;
         let path = directory.join(STATE_DIRECTORY).join("planish.toml");
-        Ok(Meant { config, path, text: Some(text), notes })
+        Ok(Meant { config, path, said_in, text: Some(text), notes })
     }
 }
 
@@ -179,6 +181,8 @@ pub struct Meant {
     pub config: Config,
     /// Where it lies, or will.
     pub path: PathBuf,
+    /// Who says it, as messages name it: the user's file, or the command line.
+    pub said_in: PathBuf,
     /// Its text, where it is not there yet.
     pub text: Option<String>,
     /// What the user should know of how it came about.
@@ -355,6 +359,9 @@ mod tests {
         let config = wanted.meant(&file).unwrap().config;
         assert_eq!(config.build.binary, "bin/app");
         assert_eq!(config.evaluate.command.all(), ["{bin} a"]);
+        wanted.work.train = vec!["{bin} 'a".into()];
+        let wrong = wanted.meant(&file).unwrap_err().to_string();
+        assert!(wrong.starts_with("the command line: [workload]"), "no file says it: {wrong}");
     }
 
     #[test]

@@ -234,32 +234,28 @@ impl Config {
         self.optimize.check(&self.build)
     }
 
-    /// Whether the programs can be measured in several layouts, which needs a link that lld makes of
-    /// one program.
+    /// Whether the programs can be measured in several layouts, which are links of one program.
     pub fn can_be_in_layouts(&self) -> bool {
-        self.no_layouts().is_none()
-    }
-
-    /// Why they cannot.
-    fn no_layouts(&self) -> Option<&'static str> {
-        match self.build.compiler {
-            Compiler::Gcc => Some("are for compiler = \"clang\", whose programs lld links"),
-            Compiler::Clang if !self.build.libraries.is_empty() => {
-                Some("are links of one program, and this project has libraries")
-            }
-            Compiler::Clang => None,
-        }
+        self.build.libraries.is_empty()
     }
 
     fn check_layouts(&self) -> Result<(), String> {
-        match self.no_layouts().filter(|_| self.evaluate.layouts > 0) {
-            None => Ok(()),
-            Some(hindrance) => Err(format!(
-                "[evaluate] layouts = {}: they {hindrance}; leave the key out to measure the \
-                 programs as built",
-                self.evaluate.layouts
-            )),
-        }
+        let build = &self.build;
+        let mut flags =
+            [&build.optimize, &build.flags].into_iter().flat_map(|f| f.split_whitespace());
+        let hindrance = if self.evaluate.layouts == 0 {
+            return Ok(());
+        } else if !self.can_be_in_layouts() {
+            "they are links of one program, and this project has libraries"
+        } else if build.compiler == Compiler::Gcc && flags.any(|flag| flag.starts_with("-flto")) {
+            "lld makes them, and it cannot read what gcc -flto writes"
+        } else {
+            return Ok(());
+        };
+        Err(format!(
+            "[evaluate] layouts = {}: {hindrance}; leave the key out to measure the programs as built",
+            self.evaluate.layouts
+        ))
     }
 
     /// Refuses `sources` and `inputs` that are not there, since what depends on them could never be made
@@ -364,11 +360,12 @@ mod tests {
         assert!(wrong("[evaluate]", "[evaluate]\nlayouts = 3").contains("fewer than 4"));
         let eight = SMALL.replace("command = [", "layouts = 8\ncommand = [");
         assert_eq!(parse(&eight).unwrap().evaluate.rounds(), 10);
-        let of = |build: &str| {
-            parse(&eight.replace("[workload]", &format!("{build}\n[workload]"))).unwrap_err()
-        };
-        assert!(of("compiler = 'gcc'").contains("they are for compiler = \"clang\""));
-        assert!(of("libraries = ['liba.so']").contains("this project has libraries"));
+        let of = |build: &str| parse(&eight.replace("[workload]", &format!("{build}\n[workload]")));
+        let gcc = "compiler = 'gcc'\n[optimize]\nsteps = ['autofdo']";
+        assert!(of(gcc).unwrap().can_be_in_layouts());
+        let lto = gcc.replacen("\n", "\nflags = '-O2 -flto=auto'\n", 1);
+        assert!(of(&lto).unwrap_err().contains("gcc -flto"));
+        assert!(of("libraries = ['liba.so']").unwrap_err().contains("this project has libraries"));
         let record = |lines: &str| wrong("[evaluate]", &format!("[record]\n{lines}\n[evaluate]"));
         for (lines, expected) in [
             (

@@ -125,6 +125,19 @@ pub enum Error {
          by its name: name them by two names"
     )]
     SameCompiler(String),
+    /// A compiler is named that does not take the flags of the family.
+    #[error(
+        "[build] {named:?} is {is}, and compiler = \"{family}\": its flags are not the other's; \
+         set compiler = \"{is}\" (--set compiler={is}), or name another compiler"
+    )]
+    Family {
+        /// The line that names it.
+        named: String,
+        /// What it is, by its name.
+        is: &'static str,
+        /// What `compiler` says.
+        family: &'static str,
+    },
     /// planish cannot stand in for what runs the compiler.
     #[error(
         "[build] {0:?}: for a layout planish stands in for the compiler, and it does not know {1}, which \

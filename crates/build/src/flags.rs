@@ -5,10 +5,12 @@ mod rust;
 pub use rust::remarks_of;
 
 use crate::config::{Build, Compiler};
+use crate::gnu_link;
 use crate::optimization::Optimize;
 use crate::reuse::probes;
 use crate::rust::CARGO_LTO;
 use crate::toolchain::Toolchain;
+use relink::UNALIGNED;
 use rust::rust_flags;
 use std::collections::BTreeMap;
 
@@ -46,6 +48,8 @@ pub struct Extras<'a> {
     pub fat_lto: bool,
     /// Its link is repeated with the functions in other places.
     pub keeps_link: bool,
+    /// Where gcc finds lld, which alone repeats a link.
+    pub named_lld: Option<&'a str>,
     /// What rustc links by in the compiler's place, so that the link is seen.
     pub linker: Option<&'a str>,
     /// The layout to apply: cc profile and ld profile, as flags name them. The compiler gets the
@@ -107,6 +111,9 @@ pub fn variables(
         }
     }
     add_extras(&mut flags, extras);
+    if extras.layout.is_some() && !flags.link.iter().any(|flags| flags.contains("align-loops")) {
+        flags.link(&format!("-Wl,-mllvm,-{UNALIGNED}"));
+    }
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
     let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
@@ -241,6 +248,9 @@ fn add_extras(flags: &mut Flags, extras: Extras) {
     if extras.keeps_link {
         // lld moves sections; with LTO it makes one for each function by itself.
         flags.compile("-ffunction-sections");
+        if let Some(folder) = extras.named_lld {
+            flags.link(&gnu_link::flags(folder));
+        }
     }
     if let Some((cc, ld)) = extras.layout {
         flags.link(&format!("-Wl,--lto-basic-block-sections={cc}"));
@@ -338,8 +348,8 @@ mod tests {
     fn a_layout_is_given_to_who_compiles() {
         let extras =
             Extras { address_map: true, layout: Some(("/p/cc", "/p/ld")), ..Extras::default() };
-        let flags = |thinlto| {
-            let build = build(Compiler::Clang, thinlto);
+        let flags = |thinlto, own: &str| {
+            let build = Build { flags: own.into(), ..build(Compiler::Clang, thinlto) };
             super::variables(
                 &build,
                 &Optimize::default(),
@@ -348,18 +358,20 @@ mod tests {
                 "o",
             )
         };
-        let (plain, lto) = (flags(false), flags(true));
+        let (plain, lto) = (flags(false, ""), flags(true, ""));
         let order = "-Wl,--symbol-ordering-file=/p/ld -Wl,--no-warn-symbol-ordering";
         assert!(!plain["PLANISH_LDFLAGS"].contains("-flto"), "{plain:?}");
         assert!(plain["PLANISH_CFLAGS"].contains("-fbasic-block-address-map"), "{plain:?}");
         // Also without thinlto: the project may turn LTO on by itself.
         for link in [&plain["PLANISH_LDFLAGS"], &lto["PLANISH_LDFLAGS"]] {
-            for flag in
-                ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order]
-            {
+            let compiled = ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,-mllvm,-align-loops=1"];
+            for flag in compiled.into_iter().chain(["-Wl,--lto-basic-block-address-map", order]) {
                 assert!(link.contains(flag), "{flag}: {link}");
             }
         }
+        let own = flags(true, "-falign-loops=32 -Wl,-mllvm,-align-loops=32");
+        let link = &own["PLANISH_LDFLAGS"];
+        assert!(!link.contains("-align-loops=1"), "LLVM takes it once: {link}");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod error;
 pub mod execute;
 mod files;
 pub mod flags;
+mod gnu_link;
 mod image_paths;
 pub mod images;
 pub mod kept_rounds;

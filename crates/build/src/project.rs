@@ -1,7 +1,8 @@
 //! What stands around a planish.toml: its directory, the compilers it asks for, and what they can?
 
 use crate::composed::{Meant, Said};
-use crate::config::{Build, Config};
+use crate::config::{Build, Compiler, Config};
+use crate::gnu_link;
 use crate::optimization::Alternative;
 use crate::plan::{self, Files};
 use crate::target::{Knowledge, LayoutFiles, Target, absolute, build_step};
@@ -55,8 +56,8 @@ impl Project {
         if asking == Asking::Running {
             meant.write()?;
         }
-        let Meant { mut config, path, notes, .. } = meant;
-        let wrong = |problem: String| Error::Config { path: path.clone(), problem };
+        let Meant { mut config, path, said_in, notes, .. } = meant;
+        let wrong = |problem: String| Error::Config { path: said_in.clone(), problem };
         // The CPU's branch records come first whatever else there is; without them, how long the
         // training takes decides when it runs.
         if config.record.branches == Branches::Auto && record::live::has_hardware_branches() {
@@ -73,10 +74,19 @@ impl Project {
         if config.optimize.also.contains(&Alternative::Pgo) {
             tools.no_counters = probes.missing_counters(&compiler_of(&tools.cc));
         }
-        config.check_paths(directory, &path)?;
+        config.check_paths(directory, &said_in)?;
         if let Some(problem) = launched_in_cmake(&config.build) {
             return Err(wrong(problem));
         }
+        let by_gcc = config.build.compiler == Compiler::Gcc && config.evaluate.layouts > 0;
+        if by_gcc && asking == Asking::Running {
+            gnu_link::name_linker(directory)?;
+        }
+        let linked = by_gcc.then(|| {
+            "[evaluate] layouts: lld links these programs, as only it repeats a link in other layouts; \
+             without the key it is the linker that gcc takes by itself"
+                .to_owned()
+        });
         let rust = Rust::of(&config.build, directory);
         // A compiler that the project names is not the one that answers here.
         tools.rust_takes_z = rust.takes_z || probes.rust_takes_z();
@@ -87,7 +97,7 @@ impl Project {
         }
         let flags = unused_flags(&config.build);
         Ok(Project {
-            notes: notes.into_iter().chain(probes.notes()).chain(flags).collect(),
+            notes: notes.into_iter().chain(probes.notes()).chain(flags).chain(linked).collect(),
             config,
             directory: directory.to_owned(),
             file: file.to_string_lossy().into_owned(),

@@ -3,10 +3,11 @@
 
 use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Wrapper};
-use crate::config::{Build, Command, Config};
+use crate::config::{Build, Command, Compiler, Config};
 use crate::configure;
 use crate::files::{OBJECTS_LOG, RELEASE, Round, text};
 use crate::flags::{self, Extras, Phase};
+use crate::gnu_link;
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::request::{BuildCommand, LibraryRule, LinkAgain, Request};
@@ -158,6 +159,8 @@ pub fn build_request(
         .map(|l| Ok::<_, Error>((word(&l.cc_profile)?, word(&l.ld_profile)?)))
         .transpose()?;
     let linker = linker_wrapper(tools, directory);
+    let by_gcc = target.keeps_link && build.compiler == Compiler::Gcc;
+    let named_lld = by_gcc.then(|| word(&gnu_link::folder())).transpose()?;
     // Layouts need the link of each program, a program that gets its layout by its link the one before.
     let archives_link = target.keeps_link || (target.link.is_some() && target.layout.is_none());
     let extras = Extras {
@@ -169,6 +172,7 @@ pub fn build_request(
             && !build.thinlto
             && crate::rust::asks_for_fat_lto(directory),
         keeps_link: target.keeps_link,
+        named_lld: named_lld.as_deref(),
         linker: linker.as_deref().filter(|_| archives_link),
         layout: layout.as_ref().map(|(cc, ld)| (cc.as_str(), ld.as_str())),
     };

@@ -70,6 +70,9 @@ impl Toolchain {
                 .into(),
         })?;
         for line in build.cc.iter().chain(&build.cxx) {
+            if let Some(is) = family_of(&compiler_of(line)).filter(|is| *is != family) {
+                return Err(Error::Family { named: line.clone(), is, family });
+            }
             // The launcher, and the compiler.
             let launcher = split_words(line).ok().and_then(|words| words.into_iter().next());
             for program in launcher.into_iter().chain([compiler_of(line)]) {
@@ -130,6 +133,17 @@ pub fn compiler_of(line: &str) -> String {
     behind(line).into_iter().next().unwrap_or_else(|| line.to_owned())
 }
 
+/// Whose flags a compiler takes, where its name says it: `/usr/bin/x86_64-linux-gnu-gcc-12` gcc's.
+fn family_of(compiler: &str) -> Option<&'static str> {
+    let name = compiler.rsplit('/').next().unwrap_or(compiler);
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    match name.rsplit('-').next() {
+        Some("clang" | "clang++") => Some("clang"),
+        Some("gcc" | "g++") => Some("gcc"),
+        _ => None,
+    }
+}
+
 /// The first executable file of that name in the directories of `path`.
 pub fn locate(name: &str, path: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
@@ -166,6 +180,36 @@ mod tests {
     }
 
     #[test]
+    fn a_compiler_s_name_says_whose_flags_it_takes() {
+        assert_eq!(family_of("/usr/bin/x86_64-linux-gnu-gcc-12"), Some("gcc"));
+        assert_eq!(family_of("g++"), Some("gcc"));
+        assert_eq!(family_of("clang++-22"), Some("clang"));
+        assert_eq!(family_of("cc"), None, "it can be either");
+        assert_eq!(family_of("my-clang-wrapper"), None);
+        let build = Build { compiler: Compiler::Clang, ..build_with("ccache gcc") };
+        let error = Toolchain::find(&build, "").unwrap_err().to_string();
+        assert!(error.contains("\"ccache gcc\" is gcc, and compiler = \"clang\""), "{error}");
+    }
+
+    fn build_with(cc: &str) -> Build {
+        Build {
+            command: Command::Line("make".into()),
+            binary: "app".into(),
+            release: None,
+            libraries: Vec::new(),
+            compiler: Compiler::Gcc,
+            cc: Some(cc.to_owned()),
+            cxx: None,
+            optimize: "-O2".into(),
+            flags: String::new(),
+            profiled_flags: String::new(),
+            thinlto: false,
+            pages: crate::pages::Pages::Auto,
+            sources: vec![],
+        }
+    }
+
+    #[test]
     fn what_merges_counters_is_looked_for_beside_a_compiler_named_by_its_path() {
         let folder = tempfile::tempdir().unwrap();
         let tool = |name: &str| {
@@ -177,25 +221,12 @@ mod tests {
         };
         let (cc, in_path) = (tool("own/clang"), tool("path/llvm-profdata"));
         let path = Path::new(&in_path).parent().unwrap().to_string_lossy().into_owned();
-        let build = |compiler| Build {
-            command: Command::Line("make".into()),
-            binary: "app".into(),
-            release: None,
-            libraries: Vec::new(),
-            compiler,
-            cc: Some(cc.clone()),
-            cxx: None,
-            optimize: "-O2".into(),
-            flags: String::new(),
-            profiled_flags: String::new(),
-            thinlto: false,
-            pages: crate::pages::Pages::Auto,
-            sources: vec![],
+        let found = |compiler, cc: &str| {
+            Toolchain::find(&Build { compiler, ..build_with(cc) }, &path).unwrap().profdata
         };
-        let found = |compiler| Toolchain::find(&build(compiler), &path).unwrap().profdata;
-        assert_eq!(found(Compiler::Clang).as_deref(), Some("llvm-profdata"));
+        assert_eq!(found(Compiler::Clang, &cc).as_deref(), Some("llvm-profdata"));
         let beside = tool("own/llvm-profdata");
-        assert_eq!(found(Compiler::Clang), Some(beside));
-        assert_eq!(found(Compiler::Gcc), None);
+        assert_eq!(found(Compiler::Clang, &cc), Some(beside));
+        assert_eq!(found(Compiler::Gcc, &tool("own/gcc")), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::call::Output;
 use crate::config::{Build, Compiler};
+use crate::gnu_link;
 use crate::optimization::Optimize;
 use crate::pages::Pages;
 use crate::plan::STATE_DIRECTORY;
@@ -11,9 +12,6 @@ use crate::toolchain::Toolchain;
 use crate::variants::VariantConfig;
 use crate::{Error, Step};
 use std::path::{Path, PathBuf};
-
-/// Holds a link `ld.lld` to the linker, for gcc.
-pub const LINKER_DIRECTORY: &str = ".planish/linker";
 
 /// What a built variant leaves behind, relative to the directory it was built in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,11 +68,10 @@ pub fn variant_step(
         };
         add("PLANISH_CFLAGS", "-ffunction-sections");
         add("PLANISH_CXXFLAGS", "-ffunction-sections");
-        // gcc knows lld by the name ld.lld alone, and Debian has it under names with a version: the
-        // link in this directory, which the caller makes, gives it that name.
         let linker = match own.compiler {
             Compiler::Gcc => {
-                format!("-B{} -fuse-ld=lld ", directory.join(LINKER_DIRECTORY).display())
+                let folder = directory.join(gnu_link::folder());
+                format!("{} ", gnu_link::flags(&folder.to_string_lossy()))
             }
             Compiler::Clang => String::new(),
         };
