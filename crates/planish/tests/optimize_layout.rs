@@ -384,6 +384,32 @@ fn programs_are_measured_over_several_links() {
     assert!(said.contains("must link the program with one of them"), "{said}");
 }
 
+/// GNU ld does not keep what it reads: lld links what gcc compiles, under every name that it has.
+#[test]
+fn programs_of_gcc_are_measured_over_links_that_lld_makes() {
+    if !can_run() || !has("gcc") {
+        return;
+    }
+    let config = CONFIG
+        .replace("THINLTO", "")
+        .replace("\"clang\"", "\"gcc\"")
+        .replace(", \"propeller\"", "")
+        .replace("rounds = 6", "rounds = 6\nlayouts = 4");
+    let project = Project::new(&config);
+    let looked = project.planish(&["optimize", "--dry-run"]);
+    assert!(looked.status.success(), "{}", text(&looked.stderr));
+    assert!(!project.at(".planish").exists(), "a dry run leaves nothing behind");
+    let report = project.optimized();
+    assert_eq!(layouts(&report), [("app.base".to_owned(), 4), ("app.opt".to_owned(), 4)]);
+    let notes = format!("{}{}", text(&looked.stdout), text(&looked.stderr));
+    assert!(notes.contains("lld links these programs"), "{notes}");
+    for ending in ["base", "opt"] {
+        let made = std::fs::read(project.at(".planish/app").with_extension(ending)).unwrap();
+        let says = |word: &[u8]| made.windows(word.len()).any(|part| part == word);
+        assert!(says(b"GCC: (") && says(b"LLD "), "{ending}: .comment names both");
+    }
+}
+
 /// Probes lead to the code that is laid out and are no longer in it: clang cannot write those of a
 /// function in several sections.
 #[test]
