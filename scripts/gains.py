@@ -78,7 +78,6 @@ def row(name, title, directory, program, kept, command):
         "machine": report["machine"],
         "compiler": report["build"]["compiler"],
         "inline_by_benefit": "inline_by_benefit=false" not in command,
-        "loops_without_padding": "align_loops" not in command,
         "planish": report["planish"],
         "evidence": report["profile"].get("evidence"),
         "seconds": {
@@ -123,15 +122,9 @@ def table(programs):
 
 
 def earlier(programs):
-    """Which rows an earlier planish made, that did not yet do what it does now."""
-    lines = []
-    for key, words in [
-        ("inline_by_benefit", "`inline_by_benefit`"),
-        ("loops_without_padding", "layouts had no padding before loops"),
-    ]:
-        titles = [p["title"] for p in programs.values() if key not in p and not p["title"].endswith("gcc")]
-        lines += [f"Rows from before {words}: {', '.join(titles)}."] if titles else []
-    return lines
+    """Which rows an earlier planish made, whose profiles did not yet lead the inliner by benefit."""
+    titles = [p["title"] for p in programs.values() if "inline_by_benefit" not in p and not p["title"].endswith("gcc")]
+    return [f"Rows from before `inline_by_benefit`: {', '.join(titles)}."] if titles else []
 
 
 def tell(kept, markdown, readme):

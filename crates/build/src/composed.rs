@@ -135,8 +135,9 @@ impl Said {
         let work = if self.describes() { Work::default() } else { self.work.clone() };
         // What is wrong is said of what the user named.
         let said_in = if self.describes() { PathBuf::from("the command line") } else { file };
-        let with =
-            |settings: &[String]| merged(table(&text, &said_in)?, &work, settings, self.describes());
+        let with = |settings: &[String]| {
+            merged(table(&text, &said_in)?, &work, settings, self.describes())
+        };
         let parse = |text: &str| Config::parse(text, &said_in);
         let text = with(&self.settings)?;
         let config = parse(&text).or_else(|error| {

@@ -10,7 +10,6 @@ use crate::optimization::Optimize;
 use crate::reuse::probes;
 use crate::rust::CARGO_LTO;
 use crate::toolchain::Toolchain;
-use relink::UNALIGNED;
 use rust::rust_flags;
 use std::collections::BTreeMap;
 
@@ -111,9 +110,6 @@ pub fn variables(
         }
     }
     add_extras(&mut flags, extras);
-    if extras.layout.is_some() && !flags.link.iter().any(|flags| flags.contains("align-loops")) {
-        flags.link(&format!("-Wl,-mllvm,-{UNALIGNED}"));
-    }
     let compile = flags.compile.join(" ");
     let link = flags.link.join(" ");
     let through_linker = options.linker_compiles_rust(build).then_some(link.as_str());
@@ -169,8 +165,6 @@ fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
                 // So that the debug information tells which files got the profile; gcc records its
                 // flags by itself.
                 flags.compile("-grecord-command-line");
-            }
-            if compiler == Compiler::Clang {
                 // With LTO functions are inlined across files at link time, and the profile is read
                 // there once more. A project may turn LTO on by itself, and lld reads the file for
                 // nothing else.
@@ -248,9 +242,7 @@ fn add_extras(flags: &mut Flags, extras: Extras) {
     if extras.keeps_link {
         // lld moves sections; with LTO it makes one for each function by itself.
         flags.compile("-ffunction-sections");
-        if let Some(folder) = extras.named_lld {
-            flags.link(&gnu_link::flags(folder));
-        }
+        flags.link(&extras.named_lld.map(gnu_link::flags).unwrap_or_default());
     }
     if let Some((cc, ld)) = extras.layout {
         flags.link(&format!("-Wl,--lto-basic-block-sections={cc}"));
@@ -348,8 +340,8 @@ mod tests {
     fn a_layout_is_given_to_who_compiles() {
         let extras =
             Extras { address_map: true, layout: Some(("/p/cc", "/p/ld")), ..Extras::default() };
-        let flags = |thinlto, own: &str| {
-            let build = Build { flags: own.into(), ..build(Compiler::Clang, thinlto) };
+        let flags = |thinlto| {
+            let build = build(Compiler::Clang, thinlto);
             super::variables(
                 &build,
                 &Optimize::default(),
@@ -358,20 +350,18 @@ mod tests {
                 "o",
             )
         };
-        let (plain, lto) = (flags(false, ""), flags(true, ""));
+        let (plain, lto) = (flags(false), flags(true));
         let order = "-Wl,--symbol-ordering-file=/p/ld -Wl,--no-warn-symbol-ordering";
         assert!(!plain["PLANISH_LDFLAGS"].contains("-flto"), "{plain:?}");
         assert!(plain["PLANISH_CFLAGS"].contains("-fbasic-block-address-map"), "{plain:?}");
         // Also without thinlto: the project may turn LTO on by itself.
         for link in [&plain["PLANISH_LDFLAGS"], &lto["PLANISH_LDFLAGS"]] {
-            let compiled = ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,-mllvm,-align-loops=1"];
-            for flag in compiled.into_iter().chain(["-Wl,--lto-basic-block-address-map", order]) {
+            for flag in
+                ["-Wl,--lto-basic-block-sections=/p/cc", "-Wl,--lto-basic-block-address-map", order]
+            {
                 assert!(link.contains(flag), "{flag}: {link}");
             }
         }
-        let own = flags(true, "-falign-loops=32 -Wl,-mllvm,-align-loops=32");
-        let link = &own["PLANISH_LDFLAGS"];
-        assert!(!link.contains("-align-loops=1"), "LLVM takes it once: {link}");
     }
 
     #[test]

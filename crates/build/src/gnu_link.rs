@@ -1,7 +1,6 @@
 //! How does gcc come by lld, which alone repeats a link in other layouts?
 
-use crate::Error;
-use crate::plan::STATE_DIRECTORY;
+use crate::{Error, STATE_DIRECTORY};
 use std::path::{Path, PathBuf};
 
 /// Holds a link `ld.lld` to the linker: gcc knows lld by this name alone, and Debian has it under

@@ -212,9 +212,9 @@ impl Optimize {
         for (key, value) in
             [("align_functions", self.align_functions), ("align_loops", self.align_loops)]
         {
-            if value.is_some_and(|bytes| !bytes.is_power_of_two() || !(2..=4096).contains(&bytes)) {
+            if value.is_some_and(|bytes| !bytes.is_power_of_two() || !(1..=4096).contains(&bytes)) {
                 return Err(format!(
-                    "[optimize] {key}: expected a power of two from 2 to 4096 (bytes); 32 and 64 \
+                    "[optimize] {key}: expected a power of two from 1 to 4096 (bytes); 32 and 64 \
                      are usual"
                 ));
             }
@@ -282,6 +282,7 @@ mod tests {
         assert!(refused("align_functions = 48").contains("power of two"));
         assert!(refused("also = ['pgo', 'pgo']").contains("twice"));
         assert_eq!(refused("also = ['pgo', 'bolt']\nalign_loops = 32"), "");
+        assert_eq!(refused("align_loops = 1"), "", "no padding at all");
         assert!(refused("also = ['bolt', 'pgo-bolt']").contains("name both"));
         assert_eq!(refused("also = ['pgo-bolt', 'pgo']"), "");
         assert!(refused("also = ['pgo-layout']").contains("\"pgo-layout\" lays out"));

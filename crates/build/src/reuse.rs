@@ -21,7 +21,6 @@ use crate::Error;
 pub use again::link_again;
 use cc_profile::CcText;
 use command::Compile;
-use relink::UNALIGNED;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -181,11 +180,10 @@ fn lay_out(
     keep(store, compiler, &with_list(arguments, &store.list(&part)?), (compile, &key), warn)
 }
 
-/// With a layout; what the build says itself of the alignment of loops stands behind and counts.
 fn with_list(arguments: &[OsString], list: &Path) -> Vec<OsString> {
     let mut flag = OsString::from("-fbasic-block-sections=list=");
     flag.push(list);
-    with_options([format!("-f{UNALIGNED}").into(), flag], arguments)
+    with_options([flag], arguments)
 }
 
 /// In front: behind `--` stand files alone.
@@ -244,34 +242,6 @@ fn code_of(status: ExitStatus) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn code_with_a_layout_has_no_padding_before_loops_unless_the_build_asks_for_it() {
-        if Command::new("clang-22").arg("--version").output().is_err() {
-            return eprintln!("skipped: clang-22 is not installed");
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        let code = "void g(int);\nvoid f(int *p) { g(0); while (*p) g(*p++); }\n";
-        std::fs::write(at("a.c"), code).unwrap();
-        std::fs::write(at("list"), "v1\nf f\nc0\n").unwrap();
-        let aligned = |arguments: &[OsString]| {
-            let made = Command::new("clang-22").args(arguments).output().unwrap();
-            let text = String::from_utf8_lossy(&made.stdout).into_owned();
-            assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-            // That of the function itself stands before its name.
-            let body = text.split_once("\nf:").unwrap().1;
-            body.lines().filter(|line| line.trim_start().starts_with(".p2align")).count()
-        };
-        let words = |own: &[&str]| -> Vec<OsString> {
-            let all = own.iter().chain(&["-O2", "-S", "-o", "-"]).map(OsString::from);
-            all.chain([at("a.c").into_os_string()]).collect()
-        };
-        let list = at("list");
-        assert_eq!(aligned(&words(&[])), 1);
-        assert_eq!(aligned(&with_list(&words(&[]), &list)), 0);
-        assert_eq!(aligned(&with_list(&words(&["-falign-loops=32"]), &list)), 1);
-    }
 
     #[test]
     fn an_object_is_kept_whose_source_is_named_behind_two_dashes() {

@@ -15,12 +15,6 @@ use crate::inputs::Work;
 use crate::kept::Kept;
 use crate::layout::place;
 
-/// What goes with a layout, as LLVM's option (`-align-loops=1`) and clang's (`-falign-loops=1`) say
-/// it: no padding before loops. LLVM puts it where nothing falls into a loop in its own order of the
-/// blocks (`MachineBlockPlacement::alignBlocks`); in another order it stands in hot paths, and is
-/// executed.
-pub const UNALIGNED: &str = "align-loops=1";
-
 /// A link that can be repeated.
 pub struct Again(Kept);
 
@@ -81,7 +75,7 @@ impl Again {
         let Kept { linker, response, .. } = self.0;
         let work = Work::new(home.path())?;
         work.write("order", &order)?;
-        let mut options = vec![
+        let options = [
             format!("--lto-basic-block-sections={}", clusters.display()),
             format!("--symbol-ordering-file={}", work.seen_from_root("order")),
             // Names of functions that the linker removed are no reason for a warning each.
@@ -89,9 +83,6 @@ impl Again {
             "-o".to_owned(),
             work.seen_from_root("out"),
         ];
-        if !response.mentions("align-loops") {
-            options.push(format!("--mllvm=-{UNALIGNED}"));
-        }
         let response = response.without_profile_order().without_relocations();
         let response = response.render(&[], &options);
         let response = work.write("response.txt", response.as_bytes())?;

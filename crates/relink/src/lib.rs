@@ -55,7 +55,7 @@ pub fn files_of(
     Ok(entries.into_iter().map(|entry| (entry.path, entry.bytes)).collect())
 }
 
-pub use again::{Again, Blocks, UNALIGNED};
+pub use again::{Again, Blocks};
 pub use error::Error;
 pub use inputs::{Inputs, Survey};
 pub use layout::{Freedom, Layout, Relinked, relink, relink_in};

@@ -236,11 +236,6 @@ impl Response {
         self.lines.iter().any(|line| line.option().is_some_and(|option| options.contains(&option)))
     }
 
-    /// Has a value of an option this in it?
-    pub(crate) fn mentions(&self, part: &str) -> bool {
-        self.lines.iter().filter_map(Line::value).any(|value| value.contains(part))
-    }
-
     /// The last value of an option.
     pub(crate) fn value(&self, option: &str) -> Option<&str> {
         self.lines.iter().rev().find(|line| line.option() == Some(option))?.value()

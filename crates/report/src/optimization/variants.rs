@@ -110,7 +110,8 @@ impl Objects {
         let objects = |n| counted(n, "object", "objects");
         let mut text = format!("{} compiled for it", objects(self.laid_out));
         if self.compiled > 0 {
-            let _ = write!(text, ", {} compiled again, as no kept one fitted", objects(self.compiled));
+            let _ =
+                write!(text, ", {} compiled again, as no kept one fitted", objects(self.compiled));
         }
         let _ = write!(text, ", {} reused", objects(self.reused));
         text
