@@ -4,6 +4,9 @@
 # Ubuntu keeps newer compilers beside the default one in /usr/lib/rust-1.NN, so PATH is tried first, rustup's folder
 # next, those after them, newest first.
 
+# A registry that does not answer for a moment is no reason to fail.
+export CARGO_NET_RETRY=${CARGO_NET_RETRY:-10}
+
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "${BASH_SOURCE[0]}")/../Cargo.toml")
 
 # version_at_least FOUND WANTED: compares dotted numbers.
