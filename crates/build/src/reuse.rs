@@ -233,8 +233,8 @@ fn run(compiler: &OsStr, arguments: &[OsString]) -> Result<u8, Error> {
     Ok(code_of(status))
 }
 
-/// As a shell tells it.
-fn code_of(status: ExitStatus) -> u8 {
+/// The exit code of a program as a shell tells it: 128 and the signal that ended it.
+pub fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

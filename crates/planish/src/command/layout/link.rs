@@ -5,8 +5,8 @@ use crate::output;
 use anyhow::{Context, bail};
 use build::reuse;
 use build::target::LayoutFiles;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Arguments of `planish layout link`.
@@ -50,7 +50,23 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     if !global.quiet {
         eprintln!("note: the layout needs a whole build: {why}");
     }
-    // In this process's place, which has nothing left to do: who ends it ends the build.
-    let error = Command::new(program).args(words).exec();
-    Err(error).with_context(|| format!("cannot start {program}"))
+    let before = state_of(out);
+    let ended = Command::new(program).args(words).status();
+    let ended = ended.with_context(|| format!("cannot start {program}"))?;
+    let after = state_of(out);
+    if ended.success() && (after.is_none() || after == before) {
+        let out = out.display();
+        let did = match after {
+            None => format!("made no {out}"),
+            Some(_) => format!("left {out} as it was"),
+        };
+        bail!("{program} ended well, and {did}: name by --output the program that it builds");
+    }
+    Ok(reuse::code_of(ended))
+}
+
+/// By what a file that was written anew is known; none where there is no file.
+fn state_of(path: &Path) -> Option<(u64, i64, i64, u64)> {
+    let about = path.metadata().ok()?;
+    Some((about.ino(), about.mtime(), about.mtime_nsec(), about.len()))
 }
