@@ -127,8 +127,8 @@ pub enum Error {
     SameCompiler(String),
     /// A compiler is named that does not take the flags of the family.
     #[error(
-        "[build] {named:?} is {is}, and compiler = \"{family}\": its flags are not the other's; \
-         set compiler = \"{is}\" (--set compiler={is}), or name another compiler"
+        "[build] {named:?} is {is}, and compiler = \"{family}\", whose flags it does not take: set \
+         compiler = \"{is}\" (--set build.compiler={is}), or name a {family} there"
     )]
     Family {
         /// The line that names it.
