@@ -64,6 +64,7 @@ if [ "${1:-}" = test ]; then
   has debuginfod || want debuginfod "serves programs and debug files by build ID, which the tests of report fetch"
   has xz || want xz-utils "packs the symbol tables and archives that the tests of report read"
   has bzip2 || want bzip2 "the same"
+  has zstd || want zstd "the same"
   has gdb || want gdb "reads the packed symbol tables, too"
   has chromium || has google-chrome || want chromium "opens the HTML report in the tests and looks for errors"
   python3 -c 'import ensurepip, venv' >/dev/null 2>&1 || want python3-venv "environments for Playwright, which clicks in it, and for Spark"
