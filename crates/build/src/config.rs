@@ -234,28 +234,36 @@ impl Config {
         self.optimize.check(&self.build)
     }
 
-    /// Whether the programs can be measured in several layouts, which are links of one program.
+    /// Whether the programs can be measured in several layouts.
     pub fn can_be_in_layouts(&self) -> bool {
-        self.build.libraries.is_empty()
+        self.no_layouts().is_none()
+    }
+
+    /// Why they cannot.
+    fn no_layouts(&self) -> Option<&'static str> {
+        let build = &self.build;
+        let flags = [&build.optimize, &build.flags].map(|flags| flags.split_whitespace());
+        let lto = || flags.into_iter().flatten().any(|flag| flag.starts_with("-flto"));
+        match build.compiler {
+            _ if !build.libraries.is_empty() => {
+                Some("they are links of one program, and this project has libraries")
+            }
+            Compiler::Gcc if lto() => {
+                Some("lld makes them, and it cannot read what gcc -flto writes")
+            }
+            Compiler::Clang | Compiler::Gcc => None,
+        }
     }
 
     fn check_layouts(&self) -> Result<(), String> {
-        let build = &self.build;
-        let mut flags =
-            [&build.optimize, &build.flags].into_iter().flat_map(|f| f.split_whitespace());
-        let hindrance = if self.evaluate.layouts == 0 {
-            return Ok(());
-        } else if !self.can_be_in_layouts() {
-            "they are links of one program, and this project has libraries"
-        } else if build.compiler == Compiler::Gcc && flags.any(|flag| flag.starts_with("-flto")) {
-            "lld makes them, and it cannot read what gcc -flto writes"
-        } else {
-            return Ok(());
-        };
-        Err(format!(
-            "[evaluate] layouts = {}: {hindrance}; leave the key out to measure the programs as built",
-            self.evaluate.layouts
-        ))
+        match self.no_layouts().filter(|_| self.evaluate.layouts > 0) {
+            None => Ok(()),
+            Some(hindrance) => Err(format!(
+                "[evaluate] layouts = {}: {hindrance}; leave the key out to measure the programs \
+                 as built",
+                self.evaluate.layouts
+            )),
+        }
     }
 
     /// Refuses `sources` and `inputs` that are not there, since what depends on them could never be made

@@ -1,7 +1,7 @@
 //! Ending what runs below a process, as Ctrl-C at a terminal does: a signal to one process reaches
 //! that one alone, and a build tool that it ends leaves its compilers running.
 
-use crate::{Process, below, list, sys};
+use crate::{Process, below, children, list, read, sys};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 /// How often somebody who waits looks around.
 const LOOK: Duration = Duration::from_millis(20);
-/// Looks at those that are held before they are asked, at most.
-const LOOKS: u32 = 10;
+/// How long those that are to stand still may take, at most: all, and one of them.
+const HOLDING: Duration = Duration::from_secs(1);
+const STANDING: Duration = Duration::from_millis(10);
 /// What those that end their own get for it once their own were killed.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
@@ -40,6 +41,13 @@ struct Seen {
     cleans_up: bool,
 }
 
+impl Seen {
+    /// Whether others end it, or it was asked, or cleans up.
+    fn is_left(&self) -> bool {
+        self.asked || self.guarded || self.cleans_up
+    }
+}
+
 impl Ending {
     /// Of a child of this process that was not waited for yet.
     #[must_use]
@@ -62,15 +70,13 @@ impl Ending {
     /// They are held first until all stand still and nobody is new, so that none starts another one
     /// whose parent is gone before it is seen.
     pub fn ask(&mut self) {
+        let until = Instant::now() + HOLDING;
         let mut held = BTreeSet::new();
-        for _ in 0..LOOKS {
+        while Instant::now() < until {
             let all = list();
             let new: Vec<i32> = self.unasked(&all, &held);
             for &pid in &new {
-                if !is_own_program(pid) {
-                    self.signal(pid, libc::SIGSTOP);
-                }
-                held.insert(pid);
+                self.hold(pid, &mut held, until);
             }
             let still = |pid: &i32| {
                 is_own_program(*pid) || all.get(pid).is_none_or(|one| one.stopped || one.zombie)
@@ -86,6 +92,23 @@ impl Ending {
         held.iter().for_each(|pid| {
             self.seen.entry(*pid).and_modify(|seen| seen.asked = true);
         });
+    }
+
+    /// Holds a process and, once it stands still, those that it started meanwhile, one after the
+    /// other: a look at all processes takes longer than starting another one.
+    fn hold(&mut self, first: i32, held: &mut BTreeSet<i32>, until: Instant) {
+        let mut next = vec![first];
+        while let Some(pid) = next.pop().filter(|_| Instant::now() < until) {
+            if !held.insert(pid) || is_own_program(pid) {
+                continue;
+            }
+            self.signal(pid, libc::SIGSTOP);
+            wait_until_still(pid);
+            for child in children(pid) {
+                self.see(child, Some(pid), false);
+                next.extend(self.seen.get(&child).filter(|seen| !seen.is_left()).map(|_| child));
+            }
+        }
     }
 
     /// Whether all have ended.
@@ -129,9 +152,8 @@ impl Ending {
     /// Whom to ask now: who lives and was not asked, but for those whom others end.
     fn unasked(&mut self, all: &BTreeMap<i32, Process>, held: &BTreeSet<i32>) -> Vec<i32> {
         let living = self.living(all);
-        let is_left = |seen: &Seen| seen.asked || seen.guarded || seen.cleans_up;
         let wanted = |pid: &i32| {
-            !held.contains(pid) && self.seen.get(pid).is_some_and(|seen| !is_left(seen))
+            !held.contains(pid) && self.seen.get(pid).is_some_and(|seen| !seen.is_left())
         };
         living.into_iter().filter(wanted).collect()
     }
@@ -182,6 +204,15 @@ impl Ending {
     }
 }
 
+/// Waits until a process that was told to stop has: it may be in the middle of starting another.
+fn wait_until_still(pid: i32) {
+    let began = Instant::now();
+    let runs = |one: Process| !one.stopped && !one.zombie;
+    while read(pid).is_some_and(runs) && began.elapsed() < STANDING {
+        std::thread::sleep(LOOK / 400);
+    }
+}
+
 fn is_own_program(pid: i32) -> bool {
     let of = |who: &str| std::fs::read_link(PathBuf::from("/proc").join(who).join("exe")).ok();
     of(&pid.to_string()).is_some_and(|program| Some(program) == of("self"))
@@ -224,23 +255,29 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("ending-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
         // Each writes its number and begins the next one, which its end would leave to others.
-        let script = "echo $$ >\"$0/$$\"; sh -c \"$1\" \"$0\" \"$1\" & exec sleep 100";
+        let script = "echo $$ >\"$0/$$\" && [ $2 -lt 3000 ] || exit
+            sh -c \"$1\" \"$0\" \"$1\" $(($2 + 1)) & exec sleep 20";
         let mut outer = Command::new("sh")
             .args(["-c", script])
-            .args([folder.as_os_str(), script.as_ref()])
+            .args([folder.as_os_str(), script.as_ref(), "0".as_ref()])
             .spawn()
             .unwrap();
         while std::fs::read_dir(&folder).unwrap().count() < 5 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let mut ending = Ending::of(outer.id());
-        assert!(ending.wait(Duration::from_secs(20)));
+        let over = Ending::of(outer.id()).wait(Duration::from_secs(20));
+        // Without the folder, whoever escaped starts nobody any more.
+        let gone = folder.with_extension("gone");
+        std::fs::rename(&folder, &gone).unwrap();
         outer.wait().unwrap();
-        for entry in std::fs::read_dir(&folder).unwrap() {
-            let pid = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
-            assert!(!lives(pid), "{pid} escaped");
-        }
-        std::fs::remove_dir_all(&folder).unwrap();
+        let pids: Vec<i32> = std::fs::read_dir(&gone)
+            .unwrap()
+            .map(|one| one.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        std::fs::remove_dir_all(&gone).unwrap();
+        let escaped: Vec<&i32> = pids.iter().filter(|&&pid| lives(pid)).collect();
+        assert!(over && escaped.is_empty(), "{escaped:?} of {} escaped", pids.len());
+        assert!(pids.len() < 3000, "they ended by themselves");
     }
 
     #[test]

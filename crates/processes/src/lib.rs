@@ -40,6 +40,15 @@ fn read(pid: i32) -> Option<Process> {
     parse(pid, &String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
+/// The children of a process; none where the kernel does not tell (CONFIG_PROC_CHILDREN).
+fn children(pid: i32) -> Vec<i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let texts = threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
+    texts
+        .flat_map(|text| text.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
 /// The name in brackets may hold blanks and brackets; what follows the last one are numbers.
 fn parse(pid: i32, text: &str) -> Option<Process> {
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
