@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind kernel-here kernel-modules kernel-instrumented study arm64 fuzz options build fmt clippy msrv licences clean
+.PHONY: help gains setup install uninstall demo demo-compare test bench bench-kernel bench-record bench-report bench-faults bench-collector bench-fleet bench-software bench-layout planished kernel-e2e kernel-unwind kernel-here kernel-modules kernel-instrumented kernel-matched study arm64 fuzz options build fmt clippy msrv licences clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
@@ -95,6 +95,10 @@ kernel-modules: build ## profile and layout of a kernel's modules, ext4, IPv6 an
 kernel-instrumented: build ## what gcc's instrumented profile gives a kernel, beside a sampled one (40 minutes)
 	@scripts/setup.sh kernel
 	@scripts/kernel-instrumented.sh
+
+kernel-matched: build ## what a profile of one stable release of Linux is worth at a later one (an hour)
+	@scripts/setup.sh kernel
+	@scripts/kernel-matched.sh $(SERIES)
 
 kernel-unwind: setup ## do stacks of a built kernel unwind while it runs, through cold parts too? make kernel-unwind BUILD=out
 	@scripts/kernel-unwind.sh $(BUILD)

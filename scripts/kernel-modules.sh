@@ -62,11 +62,8 @@ built() {
     cp "$fold"/* "$name.fold"
     make -s -C "$tree" O="$work/$name" LLVM=-22 ARCH=x86_64 KCONFIG_ALLCONFIG="$work/config" allnoconfig
   else
-    rm -rf "$name" "$name.fold"
-    cp -a "$from" "$name"
-    # It is built anew in another directory, and all objects after it, unless it looks as old as it is.
-    make -s -C "$tree" O="$work/$name" LLVM=-22 ARCH=x86_64 tools/objtool >/dev/null
-    touch -r "$from/tools/objtool/objtool" "$name/tools/objtool/objtool"
+    kernel_copy "$tree" "$from" "$name"
+    rm -rf "$name.fold"
     mkdir "$name.fold"
     cp "$fold"/* "$name.fold"
     # Its objects say which functions they hold.

@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # The sources of one of Debian's kernels; to be sourced.
 
-# kernel_tree SERIES DIRECTORY: unpacks linux-source-SERIES into DIRECTORY, unless it is there; sets `tree`.
+# kernel_tree SERIES DIRECTORY [VERSION]: unpacks linux-source-SERIES, or that version of it, into DIRECTORY, unless it is there; sets `tree`.
 kernel_tree() {
-  local series=$1 work=$2 archive
+  local series=$1 work=$2 version=${3:-} archive
   tree=$work/linux-source-$series
   [ ! -e "$tree/Makefile" ] || return 0
   archive=/usr/src/linux-source-$series.tar.xz
-  if [ ! -e "$archive" ]; then
-    echo "downloading linux-source-$series (140 MB)" >&2
-    (cd "$work" && apt-get -q download "linux-source-$series" >&2)
+  if [ -n "$version" ] || [ ! -e "$archive" ]; then
+    echo "downloading linux-source-$series${version:+ $version} (140 MB)" >&2
+    (cd "$work" && apt-get -q download "linux-source-$series${version:+=$version}" >&2)
     dpkg-deb --fsys-tarfile "$work/linux-source-$series"_*.deb | tar -x -C "$work" "./usr/src/linux-source-$series.tar.xz"
     rm -f "$work/linux-source-$series"_*.deb
     archive=$work/usr/src/linux-source-$series.tar.xz
@@ -19,6 +19,16 @@ kernel_tree() {
   tar -x -C "$work/unpacking" -f "$archive"
   mv "$work/unpacking/linux-source-$series" "$tree"
   rm -rf "$work/unpacking" "$work/usr"
+}
+
+# kernel_copy TREE FROM NAME: a build directory as a copy of another one of the same tree, in which only what changes is compiled.
+kernel_copy() {
+  local tree=$1 from=$2 name=$3
+  rm -rf "$name"
+  cp -a "$from" "$name"
+  # It is built anew in another directory, and all objects after it, unless it looks as old as it is.
+  make -s -C "$tree" O="$(realpath -- "$name")" LLVM=-22 ARCH=x86_64 tools/objtool >/dev/null
+  touch -r "$from/tools/objtool/objtool" "$name/tools/objtool/objtool"
 }
 
 # kernel_work NAME SERIES: a directory for a script below target, with the sources; sets `work` and `tree`, absolute both.

@@ -9,14 +9,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Bytes kept of the begin, and as many of the end.
+/// Bytes kept of the start, and as many of the end.
 pub const PART_BYTES: usize = 512 << 10;
 
 /// A file that takes any number of bytes and grows to two parts at most.
 #[derive(Debug)]
 pub struct BoundedLog {
     file: File,
-    /// What the begin can still take.
+    /// What the start can still take.
     room: usize,
     part: usize,
     end: VecDeque<u8>,

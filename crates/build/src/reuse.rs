@@ -103,7 +103,7 @@ fn compile(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String)) -> R
         .then(|| with_options(["-mllvm", probes::LEAVE_OUT].map(OsString::from), arguments));
     let arguments = without_probes.as_deref().unwrap_or(arguments);
     let key = match &compile {
-        Some(compile) if compile.can_be_kept() => store.key(compiler, arguments),
+        Some(compile) if compile.can_be_kept() => store.key(compiler, compile, arguments),
         _ => None,
     };
     match (compile, key, profile) {
@@ -204,6 +204,7 @@ fn note(word: &str, what: &[OsString]) {
         let path = Path::new(word);
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         trials.iter().any(|trial| name.starts_with(trial))
+            || path == "/dev/null"
             || path.iter().any(|part| part == "CMakeScratch")
     };
     if what.iter().any(is_trial) {
@@ -256,8 +257,39 @@ mod tests {
         let compile = Compile::of(&arguments).unwrap();
         assert!(compile.can_be_kept());
         let (store, compiler) = (Store::new(PathBuf::from(at("objects"))), OsStr::new("clang-22"));
-        let key = store.key(compiler, &arguments).unwrap();
+        let key = store.key(compiler, &compile, &arguments).unwrap();
         assert_eq!(keep(&store, compiler, &arguments, (&compile, &key), &|_| ()).unwrap(), 0);
         assert!(store.get(&key).is_some());
+    }
+
+    #[test]
+    fn an_object_is_taken_for_another_directory_too() {
+        if Command::new("clang-22").arg("--version").output().is_err() {
+            return eprintln!("skipped: clang-22 is not installed");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("a.c"), "int f(void) { return 1; }\n").unwrap();
+        for name in ["objects", "flags 1", "flags 2"] {
+            std::fs::create_dir(at(name)).unwrap();
+        }
+        let (store, compiler) = (Store::new(at("objects")), OsStr::new("clang-22"));
+        let call = |directory: &str| {
+            let object = at(directory).join("a.o").into_os_string();
+            let words = ["-c".into(), "-MMD".into(), "-o".into(), object, at("a.c").into()];
+            let compile = Compile::of(&words).unwrap();
+            let key = store.key(compiler, &compile, &words).unwrap();
+            (words, compile, key)
+        };
+        let (words, compile, key) = call("flags 1");
+        assert_eq!(keep(&store, compiler, &words, (&compile, &key), &|_| ()).unwrap(), 0);
+        let (_, other, same) = call("flags 2");
+        assert_eq!(key, same);
+        store.copy(&key, &store.get(&key).unwrap(), &other).unwrap();
+        let read = |name: &str| std::fs::read(at(name)).unwrap();
+        assert_eq!(read("flags 1/a.o"), read("flags 2/a.o"));
+        let listed = |name: &str| String::from_utf8(read(name)).unwrap();
+        assert_eq!(listed("flags 1/a.d").replace("flags\\ 1", "flags\\ 2"), listed("flags 2/a.d"));
+        assert!(listed("flags 2/a.d").contains("flags\\ 2/a.o:"));
     }
 }

@@ -119,7 +119,7 @@ impl<'f> Files<'f> {
         Some(FileOffset(distance.saturating_add(mapping.pgoff)))
     }
 
-    /// What lies at the begin of the map of a file of the kernel's side.
+    /// What lies at the start of the map of a file of the kernel's side.
     pub(crate) fn kernel_begin(&self, file: FileId) -> Option<&Begin> {
         let slot = self.begins.get(file.0 as usize)?;
         slot.get_or_init(|| Begin::of(self.mapped(file)?, self.image(file)?)).as_ref()

@@ -14,7 +14,7 @@ use perfdata::RuntimeAddr;
 pub(crate) const HIDDEN: &str = "the recording does not say where the kernel lay: record as root, \
                                  or with kernel.kptr_restrict=0";
 
-/// What lies at the begin of a map of the kernel's side.
+/// What lies at the start of a map of the kernel's side.
 #[derive(Debug)]
 pub(crate) enum Begin {
     /// This address of vmlinux.
@@ -39,7 +39,7 @@ impl Begin {
     }
 }
 
-/// The symbol that lies at the begin of the kernel's map.
+/// The symbol that lies at the start of the kernel's map.
 pub(crate) fn reference_symbol(path: &str) -> &str {
     path.rsplit(']').next().filter(|name| name.starts_with('_')).unwrap_or("_text")
 }

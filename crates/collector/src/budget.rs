@@ -36,7 +36,7 @@ const NEWEST: f64 = 0.5;
 pub struct Budget {
     /// Share of a CPU; none where there is no limit.
     share: Option<f64>,
-    /// From the begin of one window to the next, as asked for.
+    /// From the start of one window to the next, as asked for.
     every: f64,
     /// What was earned and not spent, in seconds of CPU time.
     credit: f64,

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Settings {
     /// How long a window is.
     pub window: Duration,
-    /// From the begin of one window to the next, at least.
+    /// From the start of one window to the next, at least.
     pub every: Duration,
     /// Share of a CPU that it may cost; no limit where there is none.
     pub budget: Option<f64>,

@@ -1,7 +1,7 @@
 //! When was a window, by the wall clock and by a clock that never jumps?
 //!
 //! Lengths and pauses are of the monotonic clock alone. Dates are needed to merge shards of many
-//! hosts, and come from the wall clock at the begin of a window; its end is the begin and its
+//! hosts, and come from the wall clock at the start of a window; its end is the start and its
 //! length. So a wall clock that jumps in a window changes nothing of it. One that was set back makes
 //! the next window begin where the last one ended, until the clock gets there, so that no two windows
 //! of a host cover the same time; a clock that was wrong by more than a day is believed again.
@@ -61,7 +61,7 @@ mod tests {
     fn a_wall_clock_that_jumps_makes_no_window_negative_double_or_overlapping() {
         let mut dates = Dates::default();
         let start = 1_795_000_000 * NS;
-        // What the wall clock shows at the begin of windows of 5 s a minute apart, while it is set
+        // What the wall clock shows at the start of windows of 5 s a minute apart, while it is set
         // forward by an hour and back by two.
         let shown = [0, 60, 120, 3780, 3840, -3300, -3240, 3900, 3960]
             .map(|s: i64| start.saturating_add_signed(s * NS as i64));

@@ -177,15 +177,17 @@ impl Wanted {
             name.push("_cc_profile.txt");
             PathBuf::from(name)
         });
+        if let (Some(prefix), Some(file)) = (&request.layout, &layout)
+            && prefix.to_string_lossy().ends_with("_cc_profile.txt")
+            && !file.exists()
+        {
+            return Err(Error::of_file(
+                prefix,
+                "--layout takes the start of the names of its two files, without _cc_profile.txt",
+            ));
+        }
         for file in request.profile.iter().chain(&layout) {
-            let twice = file.to_string_lossy().ends_with("_cc_profile.txt_cc_profile.txt");
-            let hint = if twice {
-                "; --layout takes the begin of the names, without _cc_profile.txt"
-            } else {
-                ""
-            };
-            let name = format!("{}{hint}", file.display());
-            beside::given::open(file).map_err(Error::doing(name))?;
+            beside::given::open(file).map_err(Error::doing(file.display().to_string()))?;
         }
         let functions = self.functions(by_linker).map_err(Error::doing(
             "the objects with samples are looked for in a finished build; build once without a \

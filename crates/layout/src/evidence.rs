@@ -18,7 +18,7 @@ pub(crate) struct Evidence {
     call_sites: FxHashMap<(Spot, ImageAddr), u64>,
     /// Arrivals after call instructions.
     return_sites: FxHashMap<(Spot, ImageAddr), u64>,
-    /// Arrivals at the begin of a block from code that is not in the graph.
+    /// Arrivals at the start of a block from code that is not in the graph.
     entered: FxHashMap<Spot, u64>,
     /// Departures from the end of a block to code that is not in the graph.
     left: FxHashMap<Spot, u64>,

@@ -1,6 +1,6 @@
 //! Which pages of the text are executed, and how often, in the recorded image and in a layout.
 //!
-//! Before: blocks at their addresses. After: the hot clusters from the begin of the text, one after
+//! Before: blocks at their addresses. After: the hot clusters from the start of the text, one after
 //! another, then the cold parts, then everything else, as [`crate::lay_out`] assumes; the linker's
 //! true addresses differ by alignment. The executions of a block count for every page that it lies
 //! on. *Hot* are the fewest pages that hold 90 % of all executions, *warm* the others that were

@@ -5,7 +5,7 @@
 //! addresses must do, as they do for llvm-propeller: what arrives at an entry block is a call, what
 //! comes from a returning block or another function is a return.
 //!
-//! A return that arrives at the begin of a block comes after a call that ends the block before. It
+//! A return that arrives at the start of a block comes after a call that ends the block before. It
 //! is a return to that block, and control then falls from it into the next: that fall-through is in
 //! no recorded range, so it is added here.
 
@@ -245,7 +245,7 @@ impl<'b> Classifier<'b> {
         }
     }
 
-    /// The block whose call a return to the begin of a block comes back from.
+    /// The block whose call a return to the start of a block comes back from.
     fn caller(&mut self, to: Arrival) -> Option<Spot> {
         // Only unwinding arrives at a landing pad, also where it stands behind a call that does not
         // return.

@@ -66,7 +66,7 @@ pub trait Source {
     }
 }
 
-/// Room for so many pages is there from the begin: more than most look-aheads need.
+/// Room for so many pages is there from the start: more than most look-aheads need.
 const FIRST_PAGES: usize = 128;
 
 /// Room for so many pages, and where in it they begin to lie at addresses as round as their own.

@@ -160,7 +160,7 @@ impl Scaled {
     }
 }
 
-/// Bytes from the begin of a block to an instruction (upper 12 bits), and its own.
+/// Bytes from the start of a block to an instruction (upper 12 bits), and its own.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Extent(u16);
 

@@ -12,6 +12,11 @@ pub fn finish(told: &str) -> Option<u8> {
     terminal::failed(told).then_some(BAD_INPUT)
 }
 
+/// A path as a word of a command that can be pasted into a shell.
+pub fn word(path: &std::path::Path) -> String {
+    build::quoted(&path.to_string_lossy())
+}
+
 /// Whether an error shows lines of a file or of another program, which stand below it.
 pub fn has_lines(error: &(dyn std::error::Error + 'static)) -> bool {
     use build::Error::{Config, Step};

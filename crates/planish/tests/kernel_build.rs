@@ -123,7 +123,7 @@ fn a_profile_is_for_the_objects_that_it_speaks_of_and_named_by_its_content() {
     refuses(&make(dir.path(), &["--profile", "kernel.afdo"], &["all"]), &["kernel.afdo"]);
     refuses(&make(dir.path(), &["--layout", "nowhere"], &["all"]), &["nowhere_cc_profile.txt"]);
     let whole = make(dir.path(), &["--layout", "kernel_cc_profile.txt"], &["all"]);
-    refuses(&whole, &["the begin of the names"]);
+    refuses(&whole, &["the start of the names"]);
 }
 
 /// Makes `NAME.afdo` of a run of `do_fork`, in a library that the compiler makes; false where it is

@@ -179,17 +179,17 @@ fn after_the_profile_and_the_layout_of_a_kernel_comes_the_build_of_a_kernel() {
     for (name, profiled, laid_out) in [
         (
             "kernel",
-            "next: planish kernel build TREE --profile p",
-            "next: planish kernel build TREE --profile FILE --layout l",
+            "next: planish kernel build TREE --profile 'a p'",
+            "next: planish kernel build TREE --profile FILE --layout 'a l'",
         ),
         (
             "program",
-            "next: clang -fprofile-sample-use=p",
-            "next: clang -fbasic-block-address-map -fbasic-block-sections=list=l_cc_profile.txt",
+            "next: clang -fprofile-sample-use='a p'",
+            "next: clang -fbasic-block-address-map -fbasic-block-sections=list='a l_cc_profile.txt'",
         ),
     ] {
         let counts = format!("{name}.txt");
-        let ways = [("profile", "-o", "p", profiled), ("layout", "--prefix", "l", laid_out)];
+        let ways = [("profile", "-o", "a p", profiled), ("layout", "--prefix", "a l", laid_out)];
         for (command, option, output, next) in ways {
             let words = [command, &counts, "--binary", name, option, output];
             let said = run(dir, env!("CARGO_BIN_EXE_planish"), &words).unwrap();

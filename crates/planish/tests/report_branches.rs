@@ -98,7 +98,7 @@ fn call_stacks(dir: &Path) -> Vec<u8> {
         inode: None,
     };
     encoder.mmap2(&mut bytes, &map, &id(2)).unwrap();
-    // Newest first: from inside of a function to the begin of the next.
+    // Newest first: from inside of a function to the start of the next.
     let stack = |names: &[&str]| -> Vec<BranchEntry> {
         let call = |pair: &[&str]| BranchEntry {
             from: RuntimeAddr(at(pair[1]).0 + 2),

@@ -48,7 +48,7 @@ pub struct Taken {
 pub struct Incoming {
     /// What has come and is no whole record yet.
     rest: Vec<u8>,
-    /// Bytes of a record's data that follow it, still to come; they belong to the begin.
+    /// Bytes of a record's data that follow it, still to come; they belong to the start.
     follows: usize,
     at: u64,
     begin: Vec<u8>,

@@ -305,15 +305,15 @@ pub fn attributed(report: &AttributeReport, functions: usize, verbose: bool) -> 
     lines
 }
 
-/// What to do with a profile that was made of `image`, whose main language is `language`.
+/// What to do with a profile that was made of `image`, whose main language is `language`; `file` is
+/// its path as a word of a shell.
 pub fn next_step(
     format: Format,
     from_probes: bool,
     image: &Image,
     language: Language,
-    output: &Path,
+    file: &str,
 ) -> String {
-    let file = output.display();
     match format {
         Format::Gcov => format!("gcc -fauto-profile={file} …"),
         Format::Pprof => format!("pprof -top {file} …"),

@@ -2,7 +2,7 @@
 //! before the kernel could refuse them.
 //!
 //! A new process whose maker may ask for that is stopped at its system calls until it becomes
-//! another program, or has made enough of them. At the begin of the one that asks it is let go, so
+//! another program, or has made enough of them. At the start of the one that asks it is let go, so
 //! that the call finds it untraced.
 
 use crate::counts::LeftAlone;

@@ -370,7 +370,7 @@ pub(crate) fn filler_behind(headers: &Headers, file: &File, text: &Program) -> u
     counted
 }
 
-/// How many bytes at the begin are this one. Compares whole blocks: there may be a superpage of
+/// How many bytes at the start are this one. Compares whole blocks: there may be a superpage of
 /// them.
 pub(crate) fn leading(bytes: &[u8], byte: u8) -> usize {
     const BLOCK: usize = 512;

@@ -232,7 +232,7 @@ impl Viewer {
         };
         let behind = if more.is_empty() { 0 } else { width(&more) + 2 };
         let is_text = row.function.is_none() && matches!(row.key, RowKey::Number(..));
-        // Of a name the end matters too, of a line of text the begin.
+        // Of a name the end matters too, of a line of text the start.
         let fit = if is_text { start } else { middle };
         let name = fit(&row.name, room.saturating_sub(behind), screen.ascii);
         let found = !self.search.is_empty() && crate::prompt::matches(&row.name, &self.search);

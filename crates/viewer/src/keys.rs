@@ -29,7 +29,7 @@ pub enum Key {
     PageUp,
     /// A page down.
     PageDown,
-    /// To the begin.
+    /// To the start.
     Home,
     /// To the end.
     End,

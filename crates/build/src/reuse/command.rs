@@ -93,7 +93,7 @@ impl Compile {
                     rest.next();
                 }
                 "-" => files.push(word),
-                _ if word.starts_with("-o") && !word.starts_with("-objc") => output = word.get(2..),
+                _ if names_output(word) => output = word.get(2..),
                 _ if word.starts_with("-MF") => dependencies = word.get(3..),
                 _ if word.starts_with('-') => {
                     more_files |= MORE_FILES.iter().any(|option| word.starts_with(option));
@@ -124,10 +124,41 @@ impl Compile {
         Some(Compile { output, dependencies, one_object })
     }
 
+    /// The arguments that decide what is made. Where it goes decides nothing, and some makefiles
+    /// name its directory after all flags, those for the linker included.
+    pub(super) fn deciding<'a>(&self, arguments: &'a [OsString]) -> Vec<&'a OsString> {
+        let is_output = |word: &OsString| Path::new(word) == self.output;
+        let mut deciding = Vec::new();
+        let mut rest = arguments.iter();
+        while let Some(word) = rest.next() {
+            match word.to_str().unwrap_or_default() {
+                "-o" | "-MF" => {
+                    rest.next();
+                }
+                "-MT" | "-MQ" => {
+                    deciding.push(word);
+                    deciding.extend(rest.next().filter(|target| !is_output(target)));
+                }
+                option if WITH_VALUE.contains(&option) => {
+                    deciding.push(word);
+                    deciding.extend(rest.next());
+                }
+                joined if names_output(joined) || joined.starts_with("-MF") => {}
+                _ => deciding.push(word),
+            }
+        }
+        deciding
+    }
+
     /// Whether one object, and perhaps the list of files read, is all that the command makes.
     pub(super) fn can_be_kept(&self) -> bool {
         self.one_object
     }
+}
+
+/// Whether an option is `-o` and the file in one word.
+fn names_output(option: &str) -> bool {
+    option.starts_with("-o") && !option.starts_with("-objc")
 }
 
 fn is_code(file: &str) -> bool {
@@ -160,6 +191,26 @@ mod tests {
         assert_eq!(of("-c dir/a.c").unwrap().output, Path::new("a.o"));
         assert_eq!(of("-MMD -c a.c -o x/a.o").unwrap().dependencies, Some("x/a.d".into()));
         assert_eq!(of("-MD -MF x.d -c a.c -o x/a.o").unwrap().dependencies, Some("x.d".into()));
+    }
+
+    #[test]
+    fn where_the_object_goes_does_not_decide_what_it_is() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let deciding = |line: &str| -> String {
+            let words = words(line);
+            let compile = Compile::of(&words).unwrap();
+            compile.deciding(&words).into_iter().map(|w| w.to_str().unwrap()).collect()
+        };
+        let one = deciding("-O2 -MT obj/1/a.o -MMD -MF obj/1/a.d -c -o obj/1/a.o a.c");
+        assert_eq!(one, deciding("-O2 -MT obj/2/a.o -MMD -MFobj/2/a.d -c -oobj/2/a.o a.c"));
+        for other in [
+            "-O3 -MT obj/1/a.o -MMD -MF obj/1/a.d -c -o obj/1/a.o a.c",
+            "-O2 -MT obj/1/b.o -MMD -MF obj/1/a.d -c -o obj/1/a.o a.c",
+            "-O2 -MT obj/1/a.o -MMD -MF obj/1/a.d -c -o obj/1/a.o b.c",
+            "-O2 -MT obj/1/a.o -MMD -MF obj/1/a.d -D -o -c -o obj/1/a.o a.c",
+        ] {
+            assert_ne!(one, deciding(other), "{other}");
+        }
     }
 
     #[test]

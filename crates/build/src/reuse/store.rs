@@ -20,6 +20,9 @@ pub(super) struct Store {
 /// What is known of a kept object.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
+    /// Where the command put it.
+    #[serde(default)]
+    output: PathBuf,
     /// Every file that was read, with its SHA-256.
     reads: Vec<(PathBuf, String)>,
     /// The functions defined in it; none in LLVM's own form, which the linker compiles.
@@ -49,7 +52,12 @@ impl Store {
 
     /// What the command makes is decided by this and the files that it reads. `None` when the
     /// directory is unknown.
-    pub(super) fn key(&self, compiler: &OsStr, arguments: &[OsString]) -> Option<String> {
+    pub(super) fn key(
+        &self,
+        compiler: &OsStr,
+        compile: &Compile,
+        arguments: &[OsString],
+    ) -> Option<String> {
         let here = std::env::current_dir().ok()?;
         let mut hash = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -64,7 +72,7 @@ impl Store {
         add(program.as_os_str().as_encoded_bytes());
         add(&about.len().to_le_bytes());
         add(&changed.map_or(0, |t| t.as_nanos()).to_le_bytes());
-        for argument in arguments {
+        for argument in compile.deciding(arguments) {
             // A makefile may hand what is for the linker to every call; where only objects are made it
             // counts for nothing.
             if FOR_LINKER.iter().any(|begin| argument.as_encoded_bytes().starts_with(begin)) {
@@ -134,6 +142,7 @@ impl Store {
         }
         let object = std::fs::read(&compile.output)?;
         let kept = Kept {
+            output: compile.output.clone(),
             reads,
             functions: functions_of(&object),
             has_dependency_file: compile.dependencies.is_some(),
@@ -155,18 +164,17 @@ impl Store {
 
     /// Puts a kept object where the command would have.
     pub(super) fn copy(&self, key: &str, kept: &Kept, compile: &Compile) -> Result<(), Error> {
-        let copy = |ending: &str, to: &Path| {
-            let copied = beside::copy(&self.file(key, ending), to);
-            copied.map_err(|source| Error::File {
-                path: to.to_owned(),
-                action: "cannot write",
-                source,
-            })
+        let failed = |to: &Path| {
+            let path = to.to_owned();
+            |source| Error::File { path, action: "cannot write", source }
         };
         if let (true, Some(to)) = (kept.has_dependency_file, &compile.dependencies) {
-            copy("d", to)?;
+            std::fs::read_to_string(self.file(key, "d"))
+                .and_then(|list| self.write(to, of_target(&list, kept, compile).as_bytes()))
+                .map_err(failed(to))?;
         }
-        copy("o", &compile.output).map(|_| ())
+        let to = &compile.output;
+        beside::copy(&self.file(key, "o"), to).map(|_| ()).map_err(failed(to))
     }
 
     fn file(&self, key: &str, ending: &str) -> PathBuf {
@@ -176,6 +184,18 @@ impl Store {
     /// Beside, then renamed: several compilers may run at once.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         beside::write(path, bytes)
+    }
+}
+
+/// A kept list of files for the object of another name: a rule for the kept one is for that.
+fn of_target(list: &str, kept: &Kept, compile: &Compile) -> String {
+    let named = |path: &Path| {
+        let name = path.to_string_lossy().replace('$', "$$");
+        name.replace(' ', "\\ ").replace('#', "\\#") + ":"
+    };
+    match list.strip_prefix(&named(&kept.output)) {
+        Some(rest) => named(&compile.output) + rest,
+        None => list.to_owned(),
     }
 }
 

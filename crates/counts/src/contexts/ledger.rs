@@ -77,7 +77,7 @@ impl ContextLedger {
             (&mut self.outside, "whose branches lie elsewhere"),
             (
                 &mut self.incomplete_frame,
-                "at the begin or end of a function, where frame pointers miss a caller",
+                "at the start or end of a function, where frame pointers miss a caller",
             ),
             (&mut self.malformed, "damaged"),
             (&mut self.broken_chains, "call chains cut where no call returns to"),

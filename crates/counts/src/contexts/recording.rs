@@ -119,7 +119,7 @@ pub(super) struct Unwinder<'t> {
     entries: Vec<Entry>,
     /// User parts of chains that came later.
     deferred: DeferredChains,
-    /// Whether chains are whole also at the begin and end of functions.
+    /// Whether chains are whole also at the start and end of functions.
     exact_chains: bool,
     pub counts: ContextCounts,
 }

@@ -19,7 +19,7 @@
 //! One rule is our own: a return to where no call stands before (a context switched by hand, a
 //! signal's end) ends the chain as in 5; llvm-profgen makes a frame without a place of it.
 //!
-//! Samples at the begin and end of functions are left out, as llvm-profgen does, where the kernel
+//! Samples at the start and end of functions are left out, as llvm-profgen does, where the kernel
 //! followed frame pointers: a caller is missing there. An emulator that follows each call misses
 //! none.
 //!
@@ -56,7 +56,7 @@ impl State {
 }
 
 /// Unwinds one sample: `chain` has addresses as recorded (the sampled one, then where calls return
-/// to), innermost first; `entries` is newest first. An `exact` chain is whole at the begin and end
+/// to), innermost first; `entries` is newest first. An `exact` chain is whole at the start and end
 /// of functions, too; others lack a caller there.
 pub(super) fn sample(
     code: &mut Code<'_>,

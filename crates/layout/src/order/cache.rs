@@ -57,7 +57,7 @@ struct Merging<'a> {
     /// For each cluster the calls to and from others, as positions in `arcs`.
     between: Vec<BTreeMap<u32, Vec<u32>>>,
     cluster_of: Vec<u32>,
-    /// Bytes from the begin of its cluster to a unit.
+    /// Bytes from the start of its cluster to a unit.
     offset: Vec<u64>,
     executions: f64,
     offers: BinaryHeap<Offer>,

@@ -2,7 +2,7 @@
 //!
 //! Input: a graph. Output: chains that hold every block once, the entry first in its chain. At each
 //! step the two chains whose merging gains most become one; see `merge` for the ways to merge.
-//! Equal gains are decided by the label of a chain, which is its smallest block at the begin.
+//! Equal gains are decided by the label of a chain, which is its smallest block at the start.
 //!
 //! Cost: a heap holds for each pair of joined chains what merging would gain. After a merge the
 //! pairs of the new chain are computed again; of a chain with many neighbours only those that its
@@ -68,7 +68,7 @@ pub(super) struct Chains<'a> {
     chain_blocks: usize,
     density_ratio: f64,
     chains: Vec<Chain>,
-    /// Smallest block of a chain at the begin; stays with S.
+    /// Smallest block of a chain at the start; stays with S.
     labels: Vec<u32>,
     /// For each chain its joints by the other chain.
     neighbours: Vec<BTreeMap<u32, u32>>,

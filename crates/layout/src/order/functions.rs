@@ -24,9 +24,9 @@ pub(super) struct Arc {
     pub weight: u64,
     /// Executions of the block that is called.
     pub target_frequency: u64,
-    /// Bytes from the begin of the unit to the call.
+    /// Bytes from the start of the unit to the call.
     pub from_offset: u64,
-    /// Bytes from the begin of the other unit to the block that is called.
+    /// Bytes from the start of the other unit to the block that is called.
     pub to_offset: u64,
 }
 

@@ -1,7 +1,7 @@
 //! What is a layout worth? Scores, fall-throughs and pages, before and after.
 //!
 //! Before: the addresses in the image that was recorded. After: the hot clusters one after another
-//! from the begin of a page, then the cold parts; the linker's true addresses differ by what it
+//! from the start of a page, then the cold parts; the linker's true addresses differ by what it
 //! aligns and by the code without counts.
 
 use image::ImageAddr;

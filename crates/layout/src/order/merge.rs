@@ -60,7 +60,7 @@ pub(super) struct Position {
     pub chain: u32,
     /// Position in the chain.
     pub index: u32,
-    /// Bytes from the begin of the chain.
+    /// Bytes from the start of the chain.
     pub offset: i64,
 }
 
@@ -180,7 +180,7 @@ impl Pair<'_> {
             .get(split as usize)
             .map_or(s, |&node| self.positions[node as usize].offset);
         let second = s - first;
-        // The offsets of blocks in S2 count from the begin of S, hence `- first`.
+        // The offsets of blocks in S2 count from the start of S, hence `- first`.
         let (first, second, other) = match way {
             Way::Append => (0, 0, s),
             Way::Insert => (0, u, first),

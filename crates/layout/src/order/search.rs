@@ -192,7 +192,7 @@ impl<'a> Search<'a> {
         };
         let outside = |position: usize| position < a || position >= c;
         let mut gain = 0.0;
-        // What crosses a cut now: seen from its later block, which is near the begin of its piece
+        // What crosses a cut now: seen from its later block, which is near the start of its piece
         // or worth nothing.
         for (begin, end) in [(a, b), (b, c), (c, self.order.len())] {
             self.near(begin, end, |link, other| {

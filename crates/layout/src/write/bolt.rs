@@ -279,7 +279,7 @@ impl Writer<'_> {
         self.line(from.map(end), Some(end((to_function, to))), branch.mispredicted, branch.count);
     }
 
-    /// Who comes back to the begin of a block has fallen into it from the call before.
+    /// Who comes back to the start of a block has fallen into it from the call before.
     fn continue_after_call(&mut self, function: u64, to: ImageAddr, count: u64) {
         let Some(code) = self.functions.get(&function) else { return };
         if !code.leaders.contains(&to.0) {

@@ -1,7 +1,7 @@
 //! The cc profile: which blocks of which functions clang puts into which section, and in what
 //! order.
 //!
-//! Version 1, a specifier at the begin of each line, `#` a comment, the first line exactly `v1`:
+//! Version 1, a specifier at the start of each line, `#` a comment, the first line exactly `v1`:
 //!
 //! ```text
 //! v1

@@ -80,7 +80,7 @@ impl LayoutFile {
     }
 }
 
-/// The path of a file by the begin and the end of its name.
+/// The path of a file by the start and the end of its name.
 pub fn with_suffix(prefix: &Path, suffix: &str) -> PathBuf {
     let mut name = prefix.as_os_str().to_owned();
     name.push(suffix);

@@ -18,7 +18,7 @@ mod event {
 /// What the processor saw of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpeRecord {
-    /// Where its first packet lies, in bytes from the begin of the AUX stream.
+    /// Where its first packet lies, in bytes from the start of the AUX stream.
     pub aux_offset: u64,
     /// Address of the instruction.
     pub address: Option<SpeAddress>,
@@ -80,7 +80,7 @@ pub struct Decoded {
     pub incomplete: u64,
     /// Places where the bytes are no packet; each is skipped up to the end of a record.
     pub damaged: u64,
-    /// The first of them, in bytes from the begin of the AUX stream.
+    /// The first of them, in bytes from the start of the AUX stream.
     pub first_damage: Option<u64>,
 }
 

@@ -28,7 +28,7 @@ pub struct ProgramShape {
 pub struct FunctionShape {
     /// Locations that have code.
     pub lines: BTreeSet<Location>,
-    /// Locations from which control can go to the begin of a function, be it called, jumped to or
+    /// Locations from which control can go to the start of a function, be it called, jumped to or
     /// inlined.
     pub calls: BTreeMap<Location, Callees>,
 }

@@ -173,7 +173,7 @@ pub struct VerifyResult {
     /// blocks; executions of the blocks of all functions of the layout.
     #[serde(default)]
     pub not_checked: (u64, u64, u64),
-    /// Bytes of the hot sections, and from the begin of the first to the end of the last.
+    /// Bytes of the hot sections, and from the start of the first to the end of the last.
     pub hot_bytes: (u64, u64),
     /// How much deviates.
     pub deviations: u64,

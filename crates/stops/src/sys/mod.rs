@@ -10,7 +10,7 @@ use std::io;
 /// `PTRACE_EVENT_STOP`: a seized thread stopped without a signal to deliver
 /// (include/uapi/linux/ptrace.h).
 pub(crate) const EVENT_STOP: i32 = 128;
-/// What a stop at the begin or end of a system call is told by in place of a signal
+/// What a stop at the start or end of a system call is told by in place of a signal
 /// (`PTRACE_O_TRACESYSGOOD`).
 pub(crate) const AT_CALL: i32 = libc::SIGTRAP | 0x80;
 /// `PTRACE_PEEKSIGINFO`, which reads queued signals and leaves them.

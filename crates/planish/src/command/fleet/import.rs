@@ -48,7 +48,7 @@ pub enum Addresses {
     Process,
     /// Of the program's file, as its symbols have them
     Image,
-    /// Offsets in bytes from the begin of the program's file
+    /// Offsets in bytes from the start of the program's file
     File,
 }
 

@@ -59,7 +59,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         }
         Format::Text if !global.quiet => {
             eprint!("{}", report::kernel::together::text(&told, global.verbose));
-            let (build, prefix) = (args.counted.build.display(), args.prefix.display());
+            let (build, prefix) = (output::word(&args.counted.build), output::word(&args.prefix));
             eprintln!(
                 "next: planish kernel build TREE --build {build} --profile FILE --layout {prefix}, \
                  FILE being what this kernel was built with{}",

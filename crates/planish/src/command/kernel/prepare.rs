@@ -69,7 +69,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         eprintln!(
             "next: planish kernel config {0} > profile.config, merge it, then planish kernel \
              config check {0}",
-            args.tree.display()
+            output::word(&args.tree)
         );
     }
     Ok(FINE)

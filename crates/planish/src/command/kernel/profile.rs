@@ -53,7 +53,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
                 eprintln!("of vmlinux alone:");
                 print_evidence(&report::Evidence::from(&evidence));
             }
-            let (build, output) = (args.counted.build.display(), args.output.display());
+            let (build, output) = (output::word(&args.counted.build), output::word(&args.output));
             eprintln!(
                 "next: planish kernel build TREE --build {build} --profile {output}, with \
                  --first-round if this kernel had no profile{}",

@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some(prefix) = args.prefix.as_deref().filter(|prefix| !super::names_directory(prefix))
     else {
-        bail!("--prefix PREFIX is needed: the begin of the names of the files to write")
+        bail!("--prefix PREFIX is needed: the start of the names of the files to write")
     };
     let outputs = files(prefix);
     let inputs: Vec<PathBuf> = args.parts.iter().flat_map(|part| files(part)).collect();

@@ -10,7 +10,7 @@ mod verify;
 use super::aggregate;
 use super::inputs::{self, Selection};
 use crate::cli::{FINE, Format, Global};
-use crate::output::{self, error_style, print_json};
+use crate::output::{self, error_style, print_json, word};
 use anyhow::bail;
 use args::{MakeArgs, Source};
 use image::{Image, ImageKind};
@@ -75,11 +75,11 @@ pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
 
 fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
     let Some(prefix) = &args.prefix else {
-        bail!("--prefix PREFIX is needed: the begin of the names of the files to write")
+        bail!("--prefix PREFIX is needed: the start of the names of the files to write")
     };
     if names_directory(prefix) {
         bail!(
-            "--prefix {}: a prefix is needed, the begin of the names of the files to write; for files \
+            "--prefix {}: a prefix is needed, the start of the names of the files to write; for files \
              in this directory, {}",
             prefix.display(),
             prefix.join("app").display()
@@ -124,7 +124,6 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
             let screen = report::Screen::from(error_style());
             eprint!("{}", report::layout::summary(&summary, screen));
             if kinds.contains(&FileKind::Propeller) {
-                let prefix = prefix.display();
                 if plan.image.kind() == ImageKind::KernelModule {
                     eprintln!(
                         "next: planish kernel layout BUILD, which puts the kernel and its modules \
@@ -132,15 +131,17 @@ fn make(args: &MakeArgs, global: &Global) -> anyhow::Result<u8> {
                     );
                 } else if plan.image.kind() == ImageKind::Kernel {
                     eprintln!(
-                        "next: planish kernel build TREE --profile FILE --layout {prefix}, FILE \
-                         being what this kernel was built with"
+                        "next: planish kernel build TREE --profile FILE --layout {}, FILE being \
+                         what this kernel was built with",
+                        word(prefix)
                     );
                 } else {
                     eprintln!(
                         "next: clang -fbasic-block-address-map \
-                         -fbasic-block-sections=list={prefix}_cc_profile.txt … -fuse-ld=lld \
-                         -Wl,--symbol-ordering-file={prefix}_ld_profile.txt \
-                         -Wl,--no-warn-symbol-ordering"
+                         -fbasic-block-sections=list={} … -fuse-ld=lld \
+                         -Wl,--symbol-ordering-file={} -Wl,--no-warn-symbol-ordering",
+                        word(&with_suffix(prefix, "_cc_profile.txt")),
+                        word(&with_suffix(prefix, "_ld_profile.txt"))
                     );
                 }
             }

@@ -208,7 +208,8 @@ pub fn print_made(
     }
     if let Some(output) = args.output.as_deref().filter(|path| *path != Path::new("-")) {
         let format = args.emit.into();
-        let next = tell::next_step(format, report.from_probes, image, language, output);
+        let next =
+            tell::next_step(format, report.from_probes, image, language, &output::word(output));
         eprintln!("wrote {}; next: {next}", output.display());
     }
 }

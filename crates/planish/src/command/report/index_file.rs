@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 const LEAST_BYTES: u64 = 16 << 20;
 /// Most bytes of an index: that of a recording of some TB.
 const MOST_BYTES: u64 = 1 << 30;
-/// Of each file of a recording so many bytes at the begin and at the end count for what it is.
+/// Of each file of a recording so many bytes at the start and at the end count for what it is.
 const EDGE_BYTES: u64 = 64 << 10;
 
 /// The index of a recording that is already open, if a question about it needs one.

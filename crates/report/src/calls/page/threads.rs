@@ -22,7 +22,7 @@ const LEVELS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 pub(super) struct TimeLine {
     /// `switches` or `samples`.
     source: &'static str,
-    /// From the begin to the end, in ns.
+    /// From the start to the end, in ns.
     length: u64,
     /// The same of a part.
     part: u64,
