@@ -11,6 +11,8 @@ use std::path::PathBuf;
 pub const MOST_ROUNDS: u32 = 1_000_000;
 /// Most layouts of a program, each of which is linked.
 pub const MOST_LAYOUTS: u32 = 1000;
+/// The rounds of a second block, at least.
+const LEAST_SECOND_ROUNDS: u32 = 8;
 /// Most times that a measurement is told before it goes on.
 const MOST_LOOKS: usize = 1000;
 
@@ -218,9 +220,15 @@ impl Design {
         Ok(())
     }
 
+    /// How many rounds confirm what the first ones showed: as many, but enough that all of them
+    /// slower is a finding. Of six it may be none, where swapping the labels of one fits as well.
+    pub fn second_rounds(&self) -> u32 {
+        self.rounds.max(LEAST_SECOND_ROUNDS)
+    }
+
     /// The rounds that confirm what the first ones showed.
     pub fn second_block(&self) -> std::ops::RangeInclusive<u32> {
-        self.rounds.saturating_add(1)..=self.rounds.saturating_mul(2)
+        self.rounds.saturating_add(1)..=self.rounds.saturating_add(self.second_rounds())
     }
 
     /// Does layout l of this variant have the order of the base's?

@@ -26,8 +26,7 @@ pub enum Error {
     },
     /// A run ended otherwise than the first one of the base variant.
     #[error(
-        "{variant} ended with {found} in round {round}. A run that fails cannot be compared; fix \
-         the program or the command first"
+        "{variant} ended with {found} in round {round}. A run that fails cannot be compared; {remedy}"
     )]
     Ended {
         /// Name of the variant.
@@ -37,12 +36,16 @@ pub enum Error {
         /// How it ended, how it should have ended, the command and the last lines of its standard
         /// error.
         found: String,
+        /// What to look for.
+        remedy: &'static str,
     },
     /// A run printed something else than the first run of the base variant.
     #[error(
-        "{variant} printed something else in round {round} than {base} in its first run (if the output is \
-         random or contains times: --ignore-output, or ignore_output = true in [evaluate] or \
-         [compare] of planish.toml): {difference}. Programs that do different work cannot be compared"
+        "{variant} printed something else in round {round} than {base}, which prints the same each time: \
+         {difference}. Programs that do different work cannot be compared: look for a source that was \
+         changed between the builds, for undefined behaviour, or for a wrong compilation. Only where the \
+         output may differ, use --ignore-output, or ignore_output = true in [evaluate] or [compare] of \
+         planish.toml"
     )]
     Output {
         /// Name of the variant.

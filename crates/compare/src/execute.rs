@@ -42,8 +42,7 @@ pub fn run(
     go(design, stop, before, observer, None)
 }
 
-/// Measures `design.rounds` rounds more of these benchmarks: the block that confirms what the first
-/// one showed.
+/// Measures the second block of rounds of these benchmarks, which confirms what the first one showed.
 ///
 /// # Errors
 /// As [`run`].

@@ -115,7 +115,10 @@ pub fn judge(
         return Ok(first);
     }
     let design = first.recorded.design.clone();
-    teller.note(&format!("a variant is slower; {} rounds more shall confirm it", design.rounds));
+    teller.note(&format!(
+        "a variant is slower; {} more rounds are to confirm it",
+        design.second_rounds()
+    ));
     let append = |path| beside::append(path).map_err(Error::file(path));
     let file = keep.raw.map(append).transpose()?;
     let mut keeper = Keeper { path: keep.raw, file, teller };
@@ -141,7 +144,7 @@ fn to_confirm(recorded: &Recorded, told: &Measurement) -> BTreeSet<usize> {
     let design = &recorded.design;
     let open = |name: &str| {
         let mut rows = told.comparisons.iter().filter(|c| c.benchmark == name);
-        rows.any(|c| c.awaits_confirmation(design.rounds))
+        rows.any(|c| c.awaits_confirmation(design.second_rounds()))
     };
     (0..design.benchmarks.len()).filter(|&at| open(&design.benchmarks[at].name)).collect()
 }

@@ -284,6 +284,10 @@ fn hash_output(
     Ok(Output { hash, bytes, kept, printed, matched })
 }
 
+/// What to look for where one program fails and another does not.
+const OTHERS_END_WELL: &str = "as another program ends well, look for a source that was changed \
+    between the builds, for undefined behaviour, or for a wrong compilation";
+
 /// Why a run cannot be compared: it ended otherwise than the reference, or printed something else,
 /// or no number.
 pub(crate) fn problem(
@@ -306,7 +310,12 @@ pub(crate) fn problem(
     let expected = reference.map_or(0, |(first, _)| first.exit_code);
     if run.exit_code != expected {
         let found = ended_words(run, expected, &command, &outcome.stderr);
-        return Some(Error::Ended { variant: name, round, found });
+        let others_do = reference.is_some_and(|(first, _)| first.variant != run.variant);
+        let remedy = match others_do {
+            true => OTHERS_END_WELL,
+            false => "fix the program or the command first",
+        };
+        return Some(Error::Ended { variant: name, round, found, remedy });
     }
     if let Some((first, printed)) = reference
         && !design.ignore_output

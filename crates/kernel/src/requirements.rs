@@ -397,4 +397,17 @@ mod tests {
         let gcc = config.replace("CONFIG_CC_IS_CLANG=y", "CONFIG_CC_IS_GCC=y");
         assert!(options(&gcc, Purpose::Both).contains(&"CC_IS_CLANG"));
     }
+
+    #[test]
+    fn a_small_configuration_says_each_option_once() {
+        for architecture in [Architecture::X86_64, Architecture::Arm64] {
+            let text = crate::workload::small_config(Purpose::Both, architecture);
+            let mut said = std::collections::BTreeSet::new();
+            for line in text.lines().filter(|line| line.starts_with("CONFIG_")) {
+                assert!(said.insert(line.split('=').next()), "twice: {line}");
+            }
+            assert!(said.contains(&Some("CONFIG_KALLSYMS")));
+            assert!(said.contains(&Some("CONFIG_AUTOFDO_CLANG")));
+        }
+    }
 }

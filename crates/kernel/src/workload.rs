@@ -20,9 +20,12 @@ use tempfile::TempDir;
 /// allnoconfig` for any [`Architecture`]: Kconfig leaves out what others have.
 pub const SMALL_CONFIG: &str = include_str!("../../../kernel/small.config");
 
-/// A whole small configuration, which profiles work with.
+/// A whole small configuration, which profiles work with; Kconfig warns of what stands there twice.
 pub fn small_config(purpose: Purpose, architecture: Architecture) -> String {
-    SMALL_CONFIG.to_owned() + "\n" + &fragment(purpose, architecture)
+    let fragment = fragment(purpose, architecture);
+    let stands_there = |line: &&str| !line.is_empty() && fragment.lines().any(|one| one == *line);
+    let small = SMALL_CONFIG.lines().filter(|line| !stands_there(line));
+    small.map(|line| format!("{line}\n")).collect::<String>() + "\n" + &fragment
 }
 
 /// Name of the archive that [`build`] writes.

@@ -105,9 +105,12 @@ impl Finished<'_> {
         let at = |path: &Path| self.project.directory.join(path);
         let idle = found.iter().filter(|image| !image.ran()).map(|image| {
             format!(
-                "{}: no sample hit its functions: it has neither profile nor layout; train on work that uses \
-                 it, or leave it out of [build] libraries",
-                image.path
+                "{}: no sample hit its functions: it has neither profile nor layout; {}",
+                image.path,
+                match found.first().is_some_and(|program| program.path == image.path) {
+                    true => "the work is done in the libraries",
+                    false => "train on work that uses it, or leave it out of [build] libraries",
+                }
             )
         });
         let profiles: Vec<_> =
@@ -143,6 +146,17 @@ fn text<'v>(value: &'v serde_json::Value, key: &str) -> Option<&'v str> {
 /// The image with the most samples: what is said of one image alone is said of that.
 fn main(found: &[ImageFound]) -> Option<&ImageFound> {
     found.iter().max_by_key(|image| image.samples)
+}
+
+/// The libraries that the program of this path was measured with; the first image is the program.
+pub(crate) fn others_of(found: &[ImageFound], path: &str) -> Vec<String> {
+    let Some((program, libraries)) = found.split_first() else { return Vec::new() };
+    let variant = program.programs.iter().find(|(_, one)| one.path == path).map(|one| &one.0);
+    let of_variant = |image: &ImageFound| {
+        let mut programs = image.programs.iter();
+        programs.find(|(name, _)| Some(name) == variant).map(|(_, one)| one.path.clone())
+    };
+    libraries.iter().filter_map(of_variant).collect()
 }
 
 /// What the profile of all images rests on: the evidence of the one with the most samples.

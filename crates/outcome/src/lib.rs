@@ -151,7 +151,9 @@ impl Finished<'_> {
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let faster = found.is_shown_faster(&name);
-        Take { which: advised.word().to_owned(), path: path.display().to_string(), faster }
+        let path = path.display().to_string();
+        let libraries = images::others_of(&found.images, &path);
+        Take { which: advised.word().to_owned(), path, libraries, faster }
     }
 
     /// The taken branches of all programs on the n-th evaluation command, where they were counted.

@@ -162,10 +162,10 @@ fn slower_counts_only_when_a_second_block_of_rounds_says_so_too() {
     let (code, once, said) = of(["a", "b"], &["--confirm", "--raw", "r.jsonl"]);
     assert_eq!((code, &once["verdict"]), (4, &json!("undecided")), "{once}");
     assert!(
-        once["confirmation"]["confirmed"] == false && once["confirmation"]["rounds"] == 6,
+        once["confirmation"]["confirmed"] == false && once["confirmation"]["rounds"] == 8,
         "{once}"
     );
-    assert!(said.contains("6 rounds more shall confirm it"), "{said}");
+    assert!(said.contains("8 more rounds are to confirm it"), "{said}");
     let (_, again, _) = folder.ran(&["compare", "show", "r.jsonl", "--format", "json"]);
     let again: Value = serde_json::from_str(&again).unwrap();
     assert_eq!(again["comparisons"][0], once, "kept runs give the same verdict");

@@ -193,6 +193,20 @@ fn a_library_is_profiled_laid_out_and_measured_with_its_program() {
     assert!(warnings.contains("lib/libidle.so: no sample hit its functions"), "{warnings}");
     assert!(!warnings.contains("lib/libwalk.so.1: no sample"), "{warnings}");
 
+    // What to take is the program and, of the same build, its libraries.
+    let taken = |value: &Value| project.at(value.as_str().unwrap());
+    let variant = taken(&report["take"]["path"]).ancestors().nth(2).unwrap().to_owned();
+    let libraries: Vec<PathBuf> =
+        report["take"]["libraries"].as_array().unwrap().iter().map(taken).collect();
+    assert_eq!(libraries, [variant.join(WALK_FILE), variant.join("lib/libidle.so")]);
+    let told = text(&done.stdout);
+    for library in &libraries {
+        assert!(
+            library.is_file() && told.contains(&format!("library: {}", library.display())),
+            "{told}"
+        );
+    }
+
     let merged = std::fs::read(project.at(".planish/merged-layouts.json")).unwrap();
     let merged: Value = serde_json::from_slice(&merged).unwrap();
     assert_eq!(merged["schema"], "planish-layout-merge");

@@ -75,6 +75,9 @@ pub struct Take {
     pub which: String,
     /// Its file, relative to the directory of planish.toml.
     pub path: String,
+    /// The libraries of the project that it was measured with, likewise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<String>,
     /// Whether it is shown to be faster than the baseline on some command, and slower on none.
     pub faster: bool,
 }

@@ -48,6 +48,7 @@ pub(super) fn of(runs: &Runs, variant: usize, rule: Rule) -> Option<Confirmation
         }
     };
     let rounds = runs.rounds();
-    let confirmed = rounds >= runs.design.rounds as usize && p_value < rule.alpha && estimate > 0.0;
+    let confirmed =
+        rounds >= runs.design.second_rounds() as usize && p_value < rule.alpha && estimate > 0.0;
     Some(Confirmation { rounds, effect: Some(told), confirmed })
 }

@@ -99,6 +99,16 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             let take = report.take.clone();
             let take = take.unwrap_or_else(|| outcome::Finished { project }.take(&report));
             writeln!(out, "  program: {}", at(Path::new(&take.path)).display())?;
+            for library in &take.libraries {
+                writeln!(out, "  library: {}", at(Path::new(library)).display())?;
+            }
+            if !take.libraries.is_empty() {
+                writeln!(
+                    out,
+                    "    the gain needs these libraries, too: install them where the program finds \
+                     its own (a RUNPATH may lead it to the last build's)"
+                )?;
+            }
             let work = at(Path::new(plan::STATE_DIRECTORY));
             let size = report::bytes(build::disk::bytes(&work) as f64);
             writeln!(out, "  builds, recordings, logs: {} ({size})", work.display())?;
