@@ -79,7 +79,7 @@ pub(crate) fn hear(
     }
     match over {
         Some((status, _)) => {
-            end_rest(asked);
+            end_rest(asked, stop);
             Ok(status)
         }
         None => wait(&mut child, stop),
@@ -125,7 +125,7 @@ pub fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus>
     let mut asked = None;
     loop {
         if let Some(status) = child.try_wait()? {
-            end_rest(asked);
+            end_rest(asked, stop);
             return Ok(status);
         }
         end_if_asked(child, stop, &mut asked);
@@ -162,11 +162,15 @@ fn end_if_asked(child: &Child, stop: &AtomicBool, asked: &mut Option<Asked>) {
     }
 }
 
-/// Ends what an ended child left running.
-fn end_rest(asked: Option<Asked>) {
-    if let Some(Asked { since, mut ending, .. }) = asked
-        && !ending.wait((GRACE / 2).saturating_sub(since.elapsed()))
-    {
+/// Ends what an ended child left running where the user wants to stop. A child that Ctrl-C has ended
+/// itself leaves those of its own that ignore it: they are this process's then, if it adopts orphans.
+fn end_rest(asked: Option<Asked>, stop: &AtomicBool) {
+    let (since, mut ending) = match asked {
+        Some(Asked { since, ending, .. }) => (since, ending),
+        None if stop.load(Ordering::Relaxed) => (Instant::now(), Ending::of_children()),
+        None => return,
+    };
+    if !ending.wait((GRACE / 2).saturating_sub(since.elapsed())) {
         ending.kill();
     }
 }

@@ -100,6 +100,23 @@ pub enum Error {
         /// The step that was under way.
         step: String,
     },
+    /// A source was edited while planish was at work.
+    #[error(
+        "{} changed after step {before} had built its program and before step {step}{}: programs of \
+         different sources would be compared. Run the same command again, which builds all of them \
+         anew. If the workload writes this file, name in `sources` of [build] only what the \
+         programs are made from", file.display(), and_more(*others)
+    )]
+    SourceChanged {
+        /// The first of the files.
+        file: PathBuf,
+        /// How many others there are.
+        others: usize,
+        /// The step that built the program before.
+        before: String,
+        /// The step that was to build another.
+        step: String,
+    },
     /// A training command cannot be run, or ends badly.
     #[error("{0}")]
     Training(String),
@@ -256,4 +273,12 @@ pub enum Error {
     /// The rebuilt program cannot have used the profile.
     #[error("{0}")]
     Unused(String),
+}
+
+fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => " (and 1 more file)".to_owned(),
+        others => format!(" (and {others} more files)"),
+    }
 }

@@ -10,6 +10,7 @@ use crate::outputs::{Outputs, file_error};
 use crate::plan::STATE_DIRECTORY;
 use crate::request::Request;
 use crate::state::State;
+use crate::unchanged::BuiltFrom;
 use crate::words::quoted;
 use crate::{Error, Plan, Step};
 use std::ffi::OsString;
@@ -62,9 +63,12 @@ pub fn run(
         configure::write(place.directory)
             .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
     }
+    // Best effort: kernels before 3.4 have no such thing.
+    let _ = processes::adopt_orphans();
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
     let mut missing: Vec<PathBuf> = Vec::new();
+    let mut built_from = BuiltFrom::default();
     for (index, step) in plan.steps.iter().enumerate() {
         if step.optional && step.inputs().iter().any(|input| missing.contains(input)) {
             // Why there is no such file has been said.
@@ -73,9 +77,11 @@ pub fn run(
             continue;
         }
         if state.is_done(step, place.directory)? {
+            built_from.note(step, &mut state, place.directory)?;
             observe(index, total, Event::Skipped(step));
             continue;
         }
+        built_from.check(step, &mut state, place.directory)?;
         observe(index, total, Event::Started(step));
         state.steps.remove(&step.name);
         let made_from = state.made_from(step, place.directory)?;
@@ -95,6 +101,7 @@ pub fn run(
             Err(error) => return Err(error),
         }
         state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
+        built_from.note(step, &mut state, place.directory)?;
         state.write(place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
     }

@@ -58,6 +58,7 @@ pub mod telling;
 pub mod toolchain;
 pub mod training;
 pub mod trial;
+mod unchanged;
 pub mod used;
 pub mod variant_plan;
 pub mod variants;

@@ -1,5 +1,6 @@
 //! Which steps are finished, and is what they were made from still the same?
 
+use crate::call::Input;
 use crate::plan::STATE_DIRECTORY;
 use crate::sources::is_made_by_planish;
 use crate::{Error, Outlook, Plan, Step};
@@ -107,7 +108,10 @@ impl State {
             let full = directory.join(input);
             hash.update(input.to_string_lossy().as_bytes());
             if full.is_dir() {
-                self.directory_hash(&full, directory, &left_out, &mut hash)?;
+                self.below(&full, directory, &left_out, &mut |name, sha256| {
+                    hash.update(name.to_string_lossy().as_bytes());
+                    hash.update(sha256);
+                })?;
             } else {
                 hash.update(self.file_hash(input, &full)?);
             }
@@ -115,14 +119,35 @@ impl State {
         Ok(hex::encode(hash.finalize()))
     }
 
-    /// Everything below a directory but hidden names, `target`, what is no plain file, what is
-    /// `left_out` and what planish wrote.
-    fn directory_hash(
+    /// The files that a step is made from, those below its directories too, with their SHA-256.
+    pub(crate) fn files_of(
+        &mut self,
+        inputs: &[Input],
+        directory: &Path,
+    ) -> Result<BTreeMap<PathBuf, String>, Error> {
+        let mut files = BTreeMap::new();
+        for input in inputs {
+            let name: &Path = input.as_ref();
+            let full = directory.join(name);
+            if full.is_dir() {
+                self.below(&full, directory, &[], &mut |name, sha256| {
+                    files.insert(name.to_owned(), sha256);
+                })?;
+            } else {
+                files.insert(name.to_owned(), self.file_hash(name, &full)?);
+            }
+        }
+        Ok(files)
+    }
+
+    /// Everything below a directory, in order, but hidden names, `target`, what is no plain file,
+    /// what is `left_out` and what planish wrote.
+    fn below(
         &mut self,
         folder: &Path,
         directory: &Path,
         left_out: &[PathBuf],
-        hash: &mut Sha256,
+        each: &mut dyn FnMut(&Path, String),
     ) -> Result<(), Error> {
         let fail = |source| Error::File { path: folder.to_owned(), action: "cannot list", source };
         let mut names = Vec::new();
@@ -137,7 +162,7 @@ impl State {
             }
             let path = folder.join(&name);
             if kind.is_dir() {
-                self.directory_hash(&path, directory, left_out, hash)?;
+                self.below(&path, directory, left_out, each)?;
             } else if path.is_file() {
                 // Components, because the folder "." would else stay in the name.
                 let path: PathBuf = path.components().collect();
@@ -147,8 +172,8 @@ impl State {
                 {
                     continue;
                 }
-                hash.update(short.to_string_lossy().as_bytes());
-                hash.update(self.file_hash(&short, &path)?);
+                let sha256 = self.file_hash(&short, &path)?;
+                each(&short, sha256);
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -365,6 +366,25 @@ fn a_build_is_repeated_for_its_sources_and_settings_alone() {
 }
 
 #[test]
+fn a_source_that_is_edited_between_two_builds_stops_the_run() {
+    if !has_emulation() {
+        return;
+    }
+    let train = "train = \"sh -c 'echo // >>app.c; exec {bin} train 20000'\"";
+    let project = Project::new(&CONFIG.replace("train = \"{bin} train 20000\"", train));
+    let ended = project.planish(&["optimize"]);
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert!(said.contains("app.c changed after step build"), "{said}");
+    assert!(said.contains("Run the same command again"), "{said}");
+    // Files that no compiler reads may change.
+    let logs = CONFIG.replace("train = \"{bin} train 20000\"", &train.replace("app.c", "app.log"));
+    std::fs::write(project.at("planish.toml"), logs).unwrap();
+    let ended = project.planish(&["optimize"]);
+    assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended.stderr));
+}
+
+#[test]
 fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half_made() {
     if !has("gcc") {
         return;
@@ -394,12 +414,24 @@ fn a_second_run_in_the_directory_is_refused_and_an_interrupt_leaves_nothing_half
     let compiler = std::fs::read_to_string(project.at("compiler")).unwrap();
     let words = std::fs::read(format!("/proc/{}/cmdline", compiler.trim())).unwrap_or_default();
     assert!(words.is_empty(), "a signal to planish alone ends what the build started too");
+
+    // Ctrl-C goes to the whole group, in which a shell's jobs in the background ignore it.
+    std::fs::remove_file(project.at("begun")).unwrap();
+    command.process_group(0);
+    let third = command.spawn().unwrap();
+    wait_for(&project.at("begun"));
+    send("INT", format!("-{}", third.id()));
+    let ended = third.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{}", text(&ended.stderr));
+    let compiler = std::fs::read_to_string(project.at("compiler")).unwrap();
+    let words = std::fs::read(format!("/proc/{}/cmdline", compiler.trim())).unwrap_or_default();
+    assert!(words.is_empty(), "Ctrl-C ends what ignores it, too");
 }
 
 /// Sends a signal to one process: by the shell's own kill, since a bare Debian has no program of that
 /// name.
-fn send(signal: &str, pid: u32) {
-    let line = format!("kill -{signal} {pid}");
+fn send(signal: &str, whom: impl std::fmt::Display) {
+    let line = format!("kill -s {signal} -- {whom}");
     assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
 }
 
