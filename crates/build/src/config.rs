@@ -269,6 +269,8 @@ impl Config {
     /// Refuses `sources` and `inputs` that are not there, since what depends on them could never be made
     /// anew, and commands whose program is not there. `directory` is that of the file, `path` its name for messages.
     pub fn check_paths(&self, directory: &Path, path: &Path) -> Result<(), Error> {
+        self.check_directory(directory)
+            .map_err(|problem| Error::Config { path: path.to_owned(), problem })?;
         let lists = [
             ("[build] sources", &self.build.sources),
             ("[workload] inputs", &self.workload.inputs),
@@ -289,6 +291,23 @@ impl Config {
                 .map_err(|problem| Error::Config { path: path.to_owned(), problem })?;
         }
         Ok(())
+    }
+
+    /// Refuses a directory whose name flags cannot hold.
+    fn check_directory(&self, directory: &Path) -> Result<(), String> {
+        let name = directory.to_string_lossy();
+        let (what, way_out) = match self.build.compiler {
+            Compiler::Clang if name.contains([',', '%']) => {
+                ("a comma or a per cent sign, which clang and lld take for themselves", "")
+            }
+            _ if self.evaluate.layouts > 0 && crate::words::is_cut(&name) => (
+                "a blank or a sign that shells take for themselves, and the links that [evaluate] layouts \
+                 repeats are cut there",
+                ", or leave that key out",
+            ),
+            _ => return Ok(()),
+        };
+        Err(format!("the path {name:?} has {what}; move or rename the directory{way_out}"))
     }
 
     /// The commented file that `planish init` writes.
@@ -407,5 +426,24 @@ mod tests {
         assert!(
             wrong("[workload]", "thinlto = true\ncompiler = 'gcc'\n[workload]").contains("clang")
         );
+    }
+
+    #[test]
+    fn directories_that_flags_cannot_name_are_refused() {
+        let said = |text: &str, directory: &str| {
+            parse(text).unwrap().check_directory(Path::new(directory)).err().unwrap_or_default()
+        };
+        let clang = SMALL.replace("[workload]", "compiler = 'clang'\n[workload]");
+        let gcc = SMALL.replace("[workload]", "compiler = 'gcc'\n[workload]");
+        let links = "layouts = 8\n";
+        assert!(said(&clang, "/src/a,b").contains("a comma"));
+        assert!(said(&clang, "/src/100%").contains("per cent"));
+        assert!(said(&(clang.clone() + links), "/my src").contains("leave that key out"));
+        assert!(said(&(gcc.clone() + links), "/it's").contains("leave that key out"));
+        for fine in
+            [said(&gcc, "/src/a,b"), said(&clang, "/my src"), said(&(clang + links), "/src")]
+        {
+            assert_eq!(fine, "");
+        }
     }
 }

@@ -304,6 +304,21 @@ impl Compared {
         self.interval.is_some_and(|[low, high]| low > 1.0 + margin || high < 1.0 / (1.0 + margin))
     }
 
+    /// Is this difference of two single links no larger than such between links of one program,
+    /// which `averaged` over layouts tells?
+    pub fn is_within_links_of(&self, averaged: &Compared) -> bool {
+        let band = averaged.layouts.map_or(0.0, |layouts| layouts.one_relink);
+        self.layouts.is_none() && self.effect.ln().abs() < band.ln_1p()
+    }
+
+    /// Did it take longer in both blocks of rounds, though the second was not certain enough to say
+    /// so?
+    pub fn is_slower_twice(&self) -> bool {
+        let second = self.confirmation.and_then(|second| second.effect);
+        let low = second.and_then(|effect| effect.interval).map_or(0.0, |[low, _]| low);
+        self.verdict == Verdict::Undecided && low > 1.0
+    }
+
     /// Is it a finding against the variant?
     pub fn is_slower(&self) -> bool {
         self.verdict == Verdict::Slower && !self.negligible

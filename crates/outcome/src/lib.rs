@@ -2,6 +2,7 @@
 
 mod error;
 mod images;
+mod one_link;
 mod training;
 
 pub use error::Error;
@@ -73,7 +74,8 @@ impl Finished<'_> {
             if has_pairs {
                 let runs = self.runs(&files, n)?;
                 last_step.extend(self.added_by_layout(&files, &runs)?);
-                beside_release.extend(self.beside_release(&files, &runs, &measured)?);
+                let pair = self.beside_release(&files, &runs, &measured)?;
+                beside_release.extend(pair.map(|pair| one_link::judged(pair, &measurement)));
             }
             measurements.push(measurement);
             branches.extend(self.branches(&files, n, command, &others));

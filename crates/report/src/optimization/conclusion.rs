@@ -28,11 +28,19 @@ pub(super) fn of_command<'p>(
     pairs.iter().find(|pair| Some(pair.benchmark.as_str()) == command)
 }
 
-/// Why an interval that leaves out 1 is no claim; nothing where there is no such interval.
-fn open_words(compared: &Compared) -> String {
+/// Why an interval that leaves out 1 is no claim; nothing where there is no such interval. `result`
+/// is the result beside the baseline.
+fn open_words(compared: &Compared, result: Option<&Compared>) -> String {
     let beside_one = compared.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+    let links = result.filter(|result| compared.is_within_links_of(result));
+    let band = links.and_then(|result| result.layouts).map_or(0.0, |layouts| layouts.one_relink);
     match compared.confirmation {
         _ if compared.verdict != Verdict::Undecided || !beside_one => String::new(),
+        _ if links.is_some() => format!(
+            "; both were linked once for that, and another link of the same code moves the time by up \
+             to {:.1} %",
+            band * 100.0
+        ),
         Some(second) => {
             format!("; the {} rounds that were to confirm it did not", second.rounds)
         }
@@ -59,8 +67,9 @@ impl Optimization {
             };
             let command =
                 measurement.benchmarks.first().map(|benchmark| benchmark.command.as_str());
+            let whole = measurement.comparisons.iter().find(|c| c.variant == result);
             let beside = |compared: &Compared, what: &str| {
-                let (words, open) = (verdict_words(metric, compared), open_words(compared));
+                let (words, open) = (verdict_words(metric, compared), open_words(compared, whole));
                 format!("{result} beside {what}{}: {words}{open}", of(command))
             };
             let dropped = measurement.stopped.iter().find(|one| self.is_release(&one.variant));
@@ -84,7 +93,7 @@ impl Optimization {
                     verdict_words(metric, own)
                 ));
             }
-            if let Some(whole) = measurement.comparisons.iter().find(|c| c.variant == result) {
+            if let Some(whole) = whole {
                 lines.push(beside(whole, "the baseline"));
             }
             if let Some(step) =
@@ -164,14 +173,15 @@ impl Optimization {
     }
 }
 
-/// Whether a program is slower on one command, and faster on none.
+/// Whether a program is slower on one command, or took longer there in both blocks of rounds, and
+/// faster on none.
 fn lost<'r>(mut rows: impl Iterator<Item = &'r Compared> + Clone) -> bool {
     let won = rows.clone().any(|row| row.verdict == Verdict::Faster);
-    !won && rows.any(Compared::is_slower)
+    !won && rows.any(|row| row.is_slower() || row.is_slower_twice())
 }
 
-/// Which program to take, by what was measured. Only what was shown to be slower on one command, and
-/// faster on none, speaks against the result.
+/// Which program to take, by what was measured. Only what was slower on one command, and faster on none,
+/// speaks against the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advised<'r> {
     /// What all the steps led to.
