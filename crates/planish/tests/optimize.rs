@@ -370,16 +370,18 @@ fn a_source_that_is_edited_between_two_builds_stops_the_run() {
     if !has_emulation() {
         return;
     }
-    let train = "train = \"sh -c 'echo // >>app.c; exec {bin} train 20000'\"";
-    let project = Project::new(&CONFIG.replace("train = \"{bin} train 20000\"", train));
+    let edited = |name: &str| {
+        let set_up = format!("[workload]\nset_up = 'echo // >>{name}'");
+        CONFIG.replace("[workload]", &set_up)
+    };
+    let project = Project::new(&edited("app.c"));
     let ended = project.planish(&["optimize"]);
     let said = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{said}");
     assert!(said.contains("app.c changed after step build"), "{said}");
     assert!(said.contains("Run the same command again"), "{said}");
     // Files that no compiler reads may change.
-    let logs = CONFIG.replace("train = \"{bin} train 20000\"", &train.replace("app.c", "app.log"));
-    std::fs::write(project.at("planish.toml"), logs).unwrap();
+    std::fs::write(project.at("planish.toml"), edited("app.log")).unwrap();
     let ended = project.planish(&["optimize"]);
     assert!(matches!(ended.status.code(), Some(0 | 1)), "{}", text(&ended.stderr));
 }
