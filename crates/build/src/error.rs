@@ -50,6 +50,8 @@ pub enum Error {
         said: String,
         /// The file with all it said.
         log: PathBuf,
+        /// Whether it was planish's own, and the machine lacks what it needs (its exit code 3).
+        lacking: bool,
     },
     /// A step ended well but did not make what it promised.
     #[error("step {step} ended well but made no {path}; {next}")]

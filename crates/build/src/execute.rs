@@ -216,6 +216,7 @@ fn spawn_and_wait(
         command: call.command_line(),
         said: String::new(),
         log: PathBuf::from(STATE_DIRECTORY).join("log"),
+        lacking: false,
     };
     let program: &std::ffi::OsStr = match &call.program {
         Program::Planish => place.planish.as_os_str(),
@@ -276,5 +277,6 @@ fn failure((step, call): (&Step, &Call), status: &ExitStatus, log: PathBuf, plac
         command: call.command_line(),
         said: last.iter().map(|line| format!("  | {line}\n")).collect(),
         log,
+        lacking: call.program == Program::Planish && status.code() == Some(3),
     }
 }

@@ -63,9 +63,9 @@ pub fn run(
         telling.hear(&format!("[{}/{total}]", index + 1), event);
     });
     ran.map(drop).map_err(|error| match error {
-        Error::Step { step, found, command, said, log } => {
+        Error::Step { step, found, command, said, log, lacking } => {
             let said = telling.new_lines(&said);
-            Error::Step { step, found, command, said, log }
+            Error::Step { step, found, command, said, log, lacking }
         }
         other => other,
     })

@@ -217,3 +217,40 @@ fn kept_runs_are_told_beside_another_variant() {
     let refused = three.beside("d").unwrap_err().to_string();
     assert!(refused.contains("\"d\"") && refused.contains("a, b, c"), "{refused}");
 }
+
+#[test]
+fn a_difference_of_two_links_that_another_link_could_make_is_no_claim() {
+    let averaged = told(simulate(design(10, 3, &["a", "b"], 8), &[0.0, 0.0], 0.002, NONE));
+    let links = |band: f64| {
+        let mut measurement = averaged.clone();
+        let row = measurement.comparisons[0].layouts.as_mut().unwrap();
+        row.one_relink = band;
+        measurement
+    };
+    let pair = |effect, verdict| {
+        let row = only(simulate(design(10, 3, &["a", "b"], 0), &[0.0, 0.1], 0.002, NONE));
+        crate::result::Compared { effect, verdict, ..row }
+    };
+    for (effect, verdict, band, expected) in [
+        (0.894, Verdict::Faster, 0.15, Verdict::Undecided),
+        (1.1, Verdict::Slower, 0.15, Verdict::Undecided),
+        (0.894, Verdict::Faster, 0.02, Verdict::Faster),
+        (1.1, Verdict::Slower, 0.02, Verdict::Slower),
+        (1.0, Verdict::Same, 0.15, Verdict::Same),
+    ] {
+        let judged = pair(effect, verdict).as_one_link_of(&links(band));
+        assert_eq!(judged.verdict, expected, "{effect} within ±{band}");
+    }
+    // Without layouts nobody knows what another link does.
+    let alone = told(simulate(design(10, 3, &["a", "b"], 0), &[0.0, 0.1], 0.002, NONE));
+    assert_eq!(pair(1.1, Verdict::Slower).as_one_link_of(&alone).verdict, Verdict::Slower);
+}
+
+#[test]
+fn slower_in_both_blocks_is_known_where_the_second_is_not_certain() {
+    let mut row = only(twice(1.03));
+    assert!(!row.is_slower_twice());
+    row.verdict = Verdict::Undecided;
+    assert!(row.is_slower_twice());
+    assert!(!only(twice(1.0)).is_slower_twice());
+}

@@ -311,6 +311,19 @@ impl Compared {
         self.layouts.is_none() && self.effect.ln().abs() < band.ln_1p()
     }
 
+    /// A pair of two single links in a measurement whose row of the same variant is averaged over
+    /// layouts: undecided where links of one program differ as much.
+    pub fn as_one_link_of(mut self, measurement: &Measurement) -> Compared {
+        let is_claim = matches!(self.verdict, Verdict::Faster | Verdict::Slower);
+        let mut rows = measurement.comparisons.iter();
+        let averaged = rows.find(|row| row.variant == self.variant);
+        if is_claim && averaged.is_some_and(|averaged| self.is_within_links_of(averaged)) {
+            self.verdict = Verdict::Undecided;
+            self.negligible = false;
+        }
+        self
+    }
+
     /// Did it take longer in both blocks of rounds, though the second was not certain enough to say
     /// so?
     pub fn is_slower_twice(&self) -> bool {

@@ -367,3 +367,18 @@ fn a_recording_that_no_disk_takes_whole_is_removed_and_said_to_be() {
     assert!(said.contains("the part that was recorded has been removed"), "{said}");
     assert!(!said.contains("is readable") && !folder.path().join("r.data").exists(), "{said}");
 }
+
+#[test]
+fn what_a_step_finds_lacking_is_lacking_for_the_whole_run() {
+    if !can_build() || !can_emulate() {
+        return;
+    }
+    let rest = "compiler = 'clang'\n[workload]\ntrain = '{bin} 1000'\n[evaluate]\ncommand = '{bin} \
+                1001'\n[record]\nbranches = 'emulated'\n";
+    let project = Project::new(rest);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+    // A program is no plugin.
+    command.arg("optimize").env("PLANISH_QEMU_PLUGIN", env!("CARGO_BIN_EXE_planish"));
+    let ended = command.current_dir(project.folder.path()).output().unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{}", text(&ended.stderr));
+}

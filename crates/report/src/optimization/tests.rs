@@ -237,6 +237,13 @@ fn an_interval_beside_1_that_is_no_claim_is_explained() {
     let second = ::compare::result::Confirmation { rounds: 20, ..Default::default() };
     report.beside_release = vec![own([1.001, 1.02], Some(second))];
     assert!(said(&report).contains("the 20 rounds that were to confirm it did not"));
+    // Two single links, while the result is averaged over others.
+    let averaged = ::compare::result::Averaged { one_relink: 0.15, ..Default::default() };
+    let before = report.measurements[0].comparisons.clone();
+    report.measurements[0].comparisons[0].layouts = Some(averaged);
+    report.beside_release = vec![Compared { effect: 0.95, ..own([0.93, 0.97], None) }];
+    assert!(said(&report).contains("another link of the same code moves the time by up to 15.0 %"));
+    report.measurements[0].comparisons = before;
     // A pair of another command is not taken for this one.
     report.beside_release = vec![Compared { benchmark: "other".into(), ..compared() }];
     assert!(!said(&report).contains("own release build"));
