@@ -18,14 +18,16 @@ series=${1:-6.12}
 versions=$(apt-cache madison "linux-source-$series" | awk '{print $3}' | sort -uV)
 old=${2:-$(head -n 1 <<<"$versions")}
 new=${3:-$(tail -n 1 <<<"$versions")}
-[ "$old" != "$new" ] || { echo "kernel-matched: apt knows one version of linux-source-$series alone ($old)" >&2; exit 1; }
-work=${CARGO_TARGET_DIR:-target}/kernel-matched/$series
-mkdir -p "$work"
-cd "$work"
+[ -n "$old" ] || { echo "kernel-matched: apt knows no linux-source-$series; SERIES is 6.12 or 6.1" >&2; exit 1; }
+[ "$old" != "$new" ] || { echo "kernel-matched: apt knows one linux-source-$series alone ($old); it needs a suite with another one" >&2; exit 1; }
+work=${CARGO_TARGET_DIR:-target}/kernel-matched
+mkdir -p "$work/$old-to-$new"
+work=$(realpath -- "$work")
+cd "$work/$old-to-$new"
 trees=()
 for version in "$old" "$new"; do
-  mkdir -p "$version"
-  kernel_tree "$series" "$PWD/$version" "$version"
+  mkdir -p "$work/$version"
+  kernel_tree "$series" "$work/$version" "$version"
   "$planish" -q kernel prepare "$tree" >/dev/null
   trees+=("$tree")
 done

@@ -67,6 +67,7 @@ pub(crate) fn hear(
                 }
             }
         }
+        processes::take_orphans(child.id());
         if over.is_none() {
             over = child.try_wait()?.map(|status| (status, Instant::now()));
         }
@@ -79,7 +80,7 @@ pub(crate) fn hear(
     }
     match over {
         Some((status, _)) => {
-            end_rest(asked, stop);
+            end_rest(&child, asked, stop);
             Ok(status)
         }
         None => wait(&mut child, stop),
@@ -124,8 +125,9 @@ fn read_lines(mut stream: impl Read, source: Source, to: &SyncSender<Said>) {
 pub fn wait(child: &mut Child, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
     let mut asked = None;
     loop {
+        processes::take_orphans(child.id());
         if let Some(status) = child.try_wait()? {
-            end_rest(asked, stop);
+            end_rest(child, asked, stop);
             return Ok(status);
         }
         end_if_asked(child, stop, &mut asked);
@@ -152,7 +154,7 @@ fn end_if_asked(child: &Child, stop: &AtomicBool, asked: &mut Option<Asked>) {
     let Asked { since, looked, ending } = match asked {
         Some(asked) if asked.looked.elapsed() < LOOK => return,
         Some(asked) => asked,
-        None => asked.insert(Asked { since: now, looked: now, ending: Ending::of(child.id()) }),
+        None => asked.insert(Asked { since: now, looked: now, ending: of_all(child) }),
     };
     *looked = now;
     if since.elapsed() > GRACE / 2 {
@@ -162,12 +164,20 @@ fn end_if_asked(child: &Child, stop: &AtomicBool, asked: &mut Option<Asked>) {
     }
 }
 
-/// Ends what an ended child left running where the user wants to stop. A child that Ctrl-C has ended
-/// itself leaves those of its own that ignore it: they are this process's then, if it adopts orphans.
-fn end_rest(asked: Option<Asked>, stop: &AtomicBool) {
+/// A child and what it started. Who adopts orphans has those, too, that ignore the Ctrl-C which ended
+/// the one that had started them.
+fn of_all(child: &Child) -> Ending {
+    if processes::adopts_orphans() { Ending::of_children() } else { Ending::of(child.id()) }
+}
+
+/// Ends what an ended child left running where the user wants to stop.
+fn end_rest(child: &Child, asked: Option<Asked>, stop: &AtomicBool) {
     let (since, mut ending) = match asked {
         Some(Asked { since, ending, .. }) => (since, ending),
-        None if stop.load(Ordering::Relaxed) => (Instant::now(), Ending::of_children()),
+        // Its number may be another's by now.
+        None if stop.load(Ordering::Relaxed) && processes::adopts_orphans() => {
+            (Instant::now(), of_all(child))
+        }
         None => return,
     };
     if !ending.wait((GRACE / 2).saturating_sub(since.elapsed())) {

@@ -106,7 +106,7 @@ pub enum Error {
     #[error(
         "{} changed after step {before} had built its program and before step {step}{}: programs of \
          different sources would be compared. Run the same command again, which builds all of them \
-         anew. If the workload writes this file, name in `sources` of [build] only what the \
+         anew. If the workload or the tests write this file, name in `sources` of [build] only what the \
          programs are made from", file.display(), and_more(*others)
     )]
     SourceChanged {

@@ -63,8 +63,6 @@ pub fn run(
         configure::write(place.directory)
             .map_err(|source| file_error(&configure::site(), "cannot write", source))?;
     }
-    // Best effort: kernels before 3.4 have no such thing.
-    let _ = processes::adopt_orphans();
     let mut state = State::read(place.directory);
     let total = plan.steps.len();
     let mut missing: Vec<PathBuf> = Vec::new();
@@ -94,6 +92,7 @@ pub fn run(
             Ok(()) => {}
             Err(error) if step.optional && !stop.load(Ordering::Relaxed) => {
                 observe(index, total, Event::Failed(step, &error));
+                built_from.note(step, &mut state, place.directory)?;
                 leave_out(plan, step, place, &mut state);
                 missing.extend(made(plan, step));
                 continue;
@@ -101,8 +100,8 @@ pub fn run(
             Err(error) => return Err(error),
         }
         state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
-        built_from.note(step, &mut state, place.directory)?;
         state.write(place.directory)?;
+        built_from.note(step, &mut state, place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
     }
     Ok(state)
@@ -277,6 +276,9 @@ fn failure((step, call): (&Step, &Call), status: &ExitStatus, log: PathBuf, plac
         command: call.command_line(),
         said: last.iter().map(|line| format!("  | {line}\n")).collect(),
         log,
-        lacking: call.program == Program::Planish && status.code() == Some(3),
+        // A relink hands on what the user's build ends with.
+        lacking: call.program == Program::Planish
+            && status.code() == Some(3)
+            && !matches!(step.request, Request::Build(_)),
     }
 }

@@ -72,6 +72,7 @@ pub use config::Config;
 pub use error::Error;
 pub use kernel_table::KernelTable;
 pub use lock::{Lock, state_directory};
+pub use processes::adopt_orphans;
 pub use project::Project;
 pub use request::Request;
 pub use rust::Rust;

@@ -21,6 +21,7 @@ use crate::Error;
 pub use again::link_again;
 use cc_profile::CcText;
 use command::Compile;
+pub(crate) use command::is_code;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;

@@ -2,15 +2,17 @@
 
 use crate::call::Input;
 use crate::request::Request;
+use crate::reuse::is_code;
 use crate::state::State;
 use crate::{Error, Step};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How files end that compilers read. Others may change while planish works: logs, objects.
-const ENDINGS: [&str; 22] = [
-    "c", "h", "cc", "cpp", "cxx", "c++", "hh", "hpp", "hxx", "inc", "inl", "ipp", "tcc", "def",
-    "m", "mm", "s", "S", "asm", "rs", "l", "y",
+/// How files end that compilers read, beside those that they compile. Others may change while planish
+/// works: logs, objects.
+const ENDINGS: [&str; 18] = [
+    "h", "H", "hh", "hpp", "hxx", "inc", "inl", "ipp", "tcc", "def", "s", "S", "asm", "rs", "l",
+    "y", "ixx", "cppm",
 ];
 
 /// The sources as the last build left them, which may have made some itself.
@@ -70,6 +72,6 @@ fn sources(step: &Step) -> Option<&[Input]> {
 }
 
 fn is_source(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| ENDINGS.contains(&ending))
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    is_code(ending) || ENDINGS.contains(&ending)
 }

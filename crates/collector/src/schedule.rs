@@ -29,7 +29,7 @@ pub struct Span {
 }
 
 impl Dates {
-    /// The begin of a window, when the wall clock shows this.
+    /// The start of a window, when the wall clock shows this.
     pub fn begin(&self, wall: u64) -> u64 {
         let ahead = self.last_end.saturating_sub(wall);
         if ahead > BELIEVED { wall } else { wall.max(self.last_end) }

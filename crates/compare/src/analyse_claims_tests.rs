@@ -220,16 +220,14 @@ fn kept_runs_are_told_beside_another_variant() {
 
 #[test]
 fn a_difference_of_two_links_that_another_link_could_make_is_no_claim() {
-    let averaged = told(simulate(design(10, 3, &["a", "b"], 8), &[0.0, 0.0], 0.002, NONE));
-    let links = |band: f64| {
-        let mut measurement = averaged.clone();
-        let row = measurement.comparisons[0].layouts.as_mut().unwrap();
-        row.one_relink = band;
-        measurement
-    };
-    let pair = |effect, verdict| {
-        let row = only(simulate(design(10, 3, &["a", "b"], 0), &[0.0, 0.1], 0.002, NONE));
-        crate::result::Compared { effect, verdict, ..row }
+    let averaged = only(simulate(design(10, 3, &["a", "b"], 8), &[0.0, 0.0], 0.002, NONE));
+    let alone = only(simulate(design(10, 3, &["a", "b"], 0), &[0.0, 0.1], 0.002, NONE));
+    let judged = |effect, verdict, band| {
+        let mut links = averaged.clone();
+        links.layouts.as_mut().unwrap().one_relink = band;
+        let mut row = crate::result::Compared { effect, verdict, ..alone.clone() };
+        row.judge_as_one_link(&links);
+        row
     };
     for (effect, verdict, band, expected) in [
         (0.894, Verdict::Faster, 0.15, Verdict::Undecided),
@@ -238,12 +236,15 @@ fn a_difference_of_two_links_that_another_link_could_make_is_no_claim() {
         (1.1, Verdict::Slower, 0.02, Verdict::Slower),
         (1.0, Verdict::Same, 0.15, Verdict::Same),
     ] {
-        let judged = pair(effect, verdict).as_one_link_of(&links(band));
-        assert_eq!(judged.verdict, expected, "{effect} within ±{band}");
+        let row = judged(effect, verdict, band);
+        assert_eq!(row.verdict, expected, "{effect} within ±{band}");
+        let turned = verdict != expected;
+        assert_eq!(row.sentence.contains("both were linked once"), turned, "{}", row.sentence);
     }
     // Without layouts nobody knows what another link does.
-    let alone = told(simulate(design(10, 3, &["a", "b"], 0), &[0.0, 0.1], 0.002, NONE));
-    assert_eq!(pair(1.1, Verdict::Slower).as_one_link_of(&alone).verdict, Verdict::Slower);
+    let mut row = alone.clone();
+    row.judge_as_one_link(&alone);
+    assert_eq!(row, alone);
 }
 
 #[test]
@@ -251,6 +252,11 @@ fn slower_in_both_blocks_is_known_where_the_second_is_not_certain() {
     let mut row = only(twice(1.03));
     assert!(!row.is_slower_twice());
     row.verdict = Verdict::Undecided;
+    assert!(row.is_slower_twice());
+    // A rate that was lower, and then higher.
+    row.effect = 0.97;
+    assert!(!row.is_slower_twice());
+    row.confirmation.as_mut().unwrap().effect.as_mut().unwrap().interval = Some([0.96, 0.98]);
     assert!(row.is_slower_twice());
     assert!(!only(twice(1.0)).is_slower_twice());
 }

@@ -41,7 +41,7 @@ pub enum Error {
     },
     /// A run printed something else than the first run of the base variant.
     #[error(
-        "{variant} printed something else in round {round} than {base}, which prints the same each time: \
+        "{variant} printed something else in round {round} than {base}, which printed the same when it ran once more: \
          {difference}. Programs that do different work cannot be compared: look for a source that was \
          changed between the builds, for undefined behaviour, or for a wrong compilation. Only where the \
          output may differ, use --ignore-output, or ignore_output = true in [evaluate] or [compare] of \

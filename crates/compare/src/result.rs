@@ -311,25 +311,30 @@ impl Compared {
         self.layouts.is_none() && self.effect.ln().abs() < band.ln_1p()
     }
 
-    /// A pair of two single links in a measurement whose row of the same variant is averaged over
-    /// layouts: undecided where links of one program differ as much.
-    pub fn as_one_link_of(mut self, measurement: &Measurement) -> Compared {
+    /// A difference of two single links is undecided where links of one program differ as much, which
+    /// `averaged` over layouts tells. An averaged row stays as it is.
+    pub fn judge_as_one_link(&mut self, averaged: &Compared) {
         let is_claim = matches!(self.verdict, Verdict::Faster | Verdict::Slower);
-        let mut rows = measurement.comparisons.iter();
-        let averaged = rows.find(|row| row.variant == self.variant);
-        if is_claim && averaged.is_some_and(|averaged| self.is_within_links_of(averaged)) {
+        if is_claim && self.is_within_links_of(averaged) {
             self.verdict = Verdict::Undecided;
             self.negligible = false;
+            self.sentence =
+                "undecided: both were linked once, and links of one program differ as much"
+                    .to_owned();
         }
-        self
     }
 
     /// Did it take longer in both blocks of rounds, though the second was not certain enough to say
     /// so?
     pub fn is_slower_twice(&self) -> bool {
         let second = self.confirmation.and_then(|second| second.effect);
-        let low = second.and_then(|effect| effect.interval).map_or(0.0, |[low, _]| low);
-        self.verdict == Verdict::Undecided && low > 1.0
+        let interval = second.and_then(|effect| effect.interval);
+        // Of a rate, less is slower; the first block has said which it is.
+        let again = interval.is_some_and(|[low, high]| match self.effect > 1.0 {
+            true => low > 1.0,
+            false => high < 1.0,
+        });
+        self.verdict == Verdict::Undecided && again
     }
 
     /// Is it a finding against the variant?

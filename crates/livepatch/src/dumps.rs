@@ -94,7 +94,7 @@ fn load(dump: &Dump, buffer: &mut Vec<u8>) -> Result<(), Error> {
     }
 }
 
-/// The begin of a line for people.
+/// The start of a line for people.
 fn shown(line: &str) -> String {
     let plain = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
     line.chars().take(80).map(plain).collect()

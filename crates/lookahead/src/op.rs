@@ -140,7 +140,7 @@ pub(crate) struct Op {
 const _: () = assert!(size_of::<Op>() == 32);
 
 /// How far the index of an address is shifted (upper three bits), and the register that holds the
-/// begin of its segment.
+/// start of its segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Scaled(u8);
 

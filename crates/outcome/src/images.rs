@@ -107,7 +107,9 @@ impl Finished<'_> {
             format!(
                 "{}: no sample hit its functions: it has neither profile nor layout; {}",
                 image.path,
-                match found.first().is_some_and(|program| program.path == image.path) {
+                match found.first().is_some_and(|program| program.path == image.path)
+                    && found.iter().any(ImageFound::ran)
+                {
                     true => "the work is done in the libraries",
                     false => "train on work that uses it, or leave it out of [build] libraries",
                 }

@@ -2,6 +2,7 @@
 
 mod error;
 mod images;
+mod one_link;
 mod training;
 
 pub use error::Error;
@@ -74,7 +75,7 @@ impl Finished<'_> {
                 let runs = self.runs(&files, n)?;
                 last_step.extend(self.added_by_layout(&files, &runs)?);
                 let pair = self.beside_release(&files, &runs, &measured)?;
-                beside_release.extend(pair.map(|pair| pair.as_one_link_of(&measurement)));
+                beside_release.extend(pair.map(|pair| one_link::judge(&mut measurement, pair)));
             }
             measurements.push(measurement);
             branches.extend(self.branches(&files, n, command, &others));

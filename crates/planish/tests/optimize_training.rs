@@ -373,8 +373,8 @@ fn what_a_step_finds_lacking_is_lacking_for_the_whole_run() {
     if !can_build() || !can_emulate() {
         return;
     }
-    let rest = "compiler = 'clang'\n[workload]\ntrain = '{bin} 1000'\n[evaluate]\ncommand = '{bin} \
-                1001'\n[record]\nbranches = 'emulated'\n";
+    let rest = "compiler = 'clang'\n[workload]\ntrain = '{bin} train 20000 0 0'\n[evaluate]\ncommand = '{bin} \
+                eval 20000 0 0'\n[record]\nbranches = 'emulated'\n";
     let project = Project::new(rest);
     let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
     // A program is no plugin.

@@ -7,7 +7,7 @@ mod end;
 mod sys;
 
 pub use end::Ending;
-pub use sys::{adopt_orphans, descriptor, signal, sleep_until_end};
+pub use sys::{adopt_orphans, adopts_orphans, descriptor, signal, sleep_until_end, take_orphans};
 
 use std::collections::{BTreeMap, BTreeSet};
 

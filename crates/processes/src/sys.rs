@@ -2,17 +2,50 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Makes this process the parent of every orphan below it, so that none escapes.
+/// Whether orphans below come to this process.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+
+/// Makes this process the parent of every orphan below it, so that none escapes. Their ends must be
+/// taken from then on: [`take_orphans`].
 ///
 /// # Errors
 /// Where the kernel does not let it (before Linux 3.4).
 pub fn adopt_orphans() -> io::Result<()> {
     // SAFETY: prctl takes integers here and touches no memory.
     match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
-        0 => Ok(()),
+        0 => {
+            ADOPTS.store(true, Ordering::Relaxed);
+            Ok(())
+        }
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Whether [`adopt_orphans`] was called.
+#[must_use]
+pub fn adopts_orphans() -> bool {
+    ADOPTS.load(Ordering::Relaxed)
+}
+
+/// Takes the ends of adopted orphans, which would stay zombies. That of `child`, the one process that this
+/// one started itself, is left to whoever waits for it.
+pub fn take_orphans(child: u32) {
+    while adopts_orphans() {
+        // SAFETY: all zeros are a value of this plain structure.
+        let mut ended: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        // SAFETY: `ended` is one live, writable structure.
+        let answer = unsafe { libc::waitid(libc::P_ALL, 0, &mut ended, options) };
+        // SAFETY: waitid fills in the process, and leaves 0 where none has ended.
+        let pid = if answer == 0 { unsafe { ended.si_pid() } } else { 0 };
+        if pid <= 0 || pid.cast_unsigned() == child {
+            return;
+        }
+        // SAFETY: a null status is not written.
+        unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
     }
 }
 

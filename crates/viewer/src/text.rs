@@ -45,7 +45,7 @@ pub(crate) fn middle(text: &str, cells: usize, ascii: bool) -> String {
     front + gap + &tail
 }
 
-/// The begin of a text, harmless, in at most `cells` cells.
+/// The start of a text, harmless, in at most `cells` cells.
 pub(crate) fn head(text: &str, cells: usize, ascii: bool) -> String {
     taken(text.chars().take(cells.saturating_mul(4).saturating_add(16)), cells, ascii)
 }
@@ -98,7 +98,7 @@ pub(crate) fn wrapped(text: &str, cells: usize, ascii: bool) -> Vec<String> {
     lines
 }
 
-/// The begin of a line of text in at most `cells` cells, marked where it is cut.
+/// The start of a line of text in at most `cells` cells, marked where it is cut.
 pub(crate) fn start(text: &str, cells: usize, ascii: bool) -> String {
     let most = cells.saturating_mul(4).saturating_add(16);
     let shown = head(text, cells, ascii);

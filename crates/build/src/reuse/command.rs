@@ -103,7 +103,7 @@ impl Compile {
         }
         let code = |file: &&&str| match language {
             Some(language) => matches!(language, "c" | "c++" | "cpp-output" | "c++-cpp-output"),
-            None => is_code(file),
+            None => is_code(ending_of(file)),
         };
         let sources = files.iter().filter(code).count();
         if sources == 0 {
@@ -111,6 +111,9 @@ impl Compile {
         }
         let one_object =
             stops_at_object && files.len() == 1 && files.first() != Some(&"-") && !more_files;
+        // A trial whether the compiler takes it.
+        let is_device = |file: Option<&str>| file.is_some_and(|file| file.starts_with("/dev/"));
+        let one_object = one_object && !is_device(output) && !is_device(dependencies);
         let output = match (output, files.first()) {
             (Some(output), _) => PathBuf::from(output),
             (None, Some(file)) => Path::new(Path::new(file).file_name()?).with_extension("o"),
@@ -161,8 +164,12 @@ fn names_output(option: &str) -> bool {
     option.starts_with("-o") && !option.starts_with("-objc")
 }
 
-fn is_code(file: &str) -> bool {
-    let ending = Path::new(file).extension().and_then(|e| e.to_str()).unwrap_or_default();
+fn ending_of(file: &str) -> &str {
+    Path::new(file).extension().and_then(|ending| ending.to_str()).unwrap_or_default()
+}
+
+/// Whether files of C or C++ that are compiled end so.
+pub(crate) fn is_code(ending: &str) -> bool {
     matches!(
         ending,
         "c" | "i" | "cc" | "cp" | "cpp" | "cxx" | "c++" | "C" | "CPP" | "ii" | "m" | "mm"
@@ -215,9 +222,15 @@ mod tests {
 
     #[test]
     fn what_makes_more_or_something_else_is_not_kept() {
-        for line in
-            ["a.c b.c -o app", "-c a.c b.c", "-gsplit-dwarf -c a.c", "-c -", "a.c b.o -o app"]
-        {
+        for line in [
+            "a.c b.c -o app",
+            "-c a.c b.c",
+            "-gsplit-dwarf -c a.c",
+            "-c -",
+            "a.c b.o -o app",
+            "-c a.c -o /dev/null",
+            "-MD -MF /dev/null -c a.c",
+        ] {
             assert!(!of(line).is_some_and(|c| c.can_be_kept()), "{line}");
         }
         for line in

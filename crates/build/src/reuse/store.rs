@@ -189,14 +189,16 @@ impl Store {
 
 /// A kept list of files for the object of another name: a rule for the kept one is for that.
 fn of_target(list: &str, kept: &Kept, compile: &Compile) -> String {
-    let named = |path: &Path| {
-        let name = path.to_string_lossy().replace('$', "$$");
-        name.replace(' ', "\\ ").replace('#', "\\#") + ":"
+    let plain = |path: &Path| path.to_string_lossy().into_owned();
+    let escaped =
+        |path: &Path| plain(path).replace('$', "$$").replace(' ', "\\ ").replace('#', "\\#");
+    let Some((targets, rest)) = list.split_once(": ") else { return list.to_owned() };
+    // As compilers write it, or as -MT has it.
+    let targets = match targets.contains(&escaped(&kept.output)) {
+        true => targets.replace(&escaped(&kept.output), &escaped(&compile.output)),
+        false => targets.replace(&plain(&kept.output), &plain(&compile.output)),
     };
-    match list.strip_prefix(&named(&kept.output)) {
-        Some(rest) => named(&compile.output) + rest,
-        None => list.to_owned(),
-    }
+    format!("{targets}: {rest}")
 }
 
 /// The files of the first rule of a makefile, as compilers write it: after the colon, blanks

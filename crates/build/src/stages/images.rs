@@ -97,7 +97,7 @@ impl Stages<'_> {
         self.images().into_iter().map(of).collect()
     }
 
-    /// The begin of the names of the layout's files of one image alone.
+    /// The start of the names of the layout's files of one image alone.
     fn layout_part(&self, round: Round, image: &ProjectImage) -> PathBuf {
         round.path_of_relink(&match self.has_several() {
             false => self.files.layout_prefix(),

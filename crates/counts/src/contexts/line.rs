@@ -12,7 +12,7 @@ pub(super) enum Line {
     Branches(Branches),
     /// A frame of the chain of the sample that follows.
     Frame(u64),
-    /// The begin of a sample, with its pid where it shows one.
+    /// The start of a sample, with its pid where it shows one.
     Header(Option<i32>),
     /// Nothing, or a comment.
     Blank,

@@ -105,8 +105,8 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             if !take.libraries.is_empty() {
                 writeln!(
                     out,
-                    "    the gain needs these libraries, too: install them where the program finds \
-                     its own (a RUNPATH may lead it to the last build's)"
+                    "    it was measured with these libraries: install them with it (a RUNPATH in \
+                     the program may lead to those of the last build)"
                 )?;
             }
             let work = at(Path::new(plan::STATE_DIRECTORY));

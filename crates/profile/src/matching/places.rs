@@ -9,7 +9,7 @@
 //! 3. A call that was aligned goes where it is now. What is on its line goes along.
 //! 4. Between two of them, the first lines move with the upper and the others with the lower one.
 //!    Where the shift changes, and whether it does in several steps, is chosen so that most
-//!    locations find code; where that leaves a choice, it changes once, in the middle. The begin of
+//!    locations find code; where that leaves a choice, it changes once, in the middle. The start of
 //!    the function counts as a call that stayed. Below the last call everything moves with it,
 //!    except where more locations find code when a lower part moves with the function's last line.
 //! 5. What would come to lie beyond the next call stood in lines that were removed: it has no place

@@ -124,8 +124,12 @@ impl Optimization {
             Advised::Release => Some(format!(
                 "keep the project's own release build: it is faster than the baseline; no such gain is shown for {result}"
             )),
-            Advised::Baseline => Some(format!(
+            Advised::Baseline if self.rows_of(result).any(Compared::is_slower) => Some(format!(
                 "keep the program as it was: {result} is slower, on what was measured"
+            )),
+            Advised::Baseline => Some(format!(
+                "keep the program as it was: {result} took longer in both blocks of rounds, though that \
+                 is not certain"
             )),
         }
     }

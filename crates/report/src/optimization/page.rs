@@ -227,7 +227,7 @@ fn growth(program: &Program, base: u64) -> String {
     format!("{:+.1} %", change * 100.0)
 }
 
-/// The begin of a table; columns of numbers stand to the right.
+/// The start of a table; columns of numbers stand to the right.
 fn table(out: &mut Markup, columns: &[&str], numbers: &[usize]) {
     out.raw("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\"><table><thead><tr>");
     for (at, column) in columns.iter().enumerate() {

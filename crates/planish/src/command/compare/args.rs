@@ -161,7 +161,7 @@ pub struct How {
     /// Look four times and end when everything is decided, at the price of stricter p-values
     #[arg(long)]
     pub looks: bool,
-    /// Measure a slower variant for as many rounds again, and call it slower only if these say so
+    /// Measure a slower variant for as many rounds again (8 at least), and call it slower only if these say so
     /// too
     #[arg(long)]
     pub confirm: bool,

@@ -34,7 +34,7 @@ pub struct Args {
     /// Where to write the counts
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// The begin of the names of the recordings
+    /// The start of the names of the recordings
     #[arg(long, value_name = "PREFIX")]
     data: PathBuf,
     /// Count paths too, for a layout with cloned blocks
