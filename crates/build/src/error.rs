@@ -47,7 +47,7 @@ pub enum Error {
         /// The command as a shell would take it.
         command: String,
         /// Its last lines, indented, each with a line end.
-        said: String,
+        said: Box<str>,
         /// The file with all it said.
         log: PathBuf,
         /// Whether it was planish's own, and the machine lacks what it needs (its exit code 3).
@@ -122,6 +122,9 @@ pub enum Error {
     /// A training command cannot be run, or ends badly.
     #[error("{0}")]
     Training(String),
+    /// A training command cannot be recorded on this machine.
+    #[error("{0}")]
+    CannotRecord(String),
     /// A layout that was named is not there.
     #[error(
         "{file}: there is no such file; `planish layout --prefix {}` writes it", prefix.display()

@@ -213,7 +213,7 @@ fn spawn_and_wait(
         step: step.name.clone(),
         found: format!("cannot start it ({source})"),
         command: call.command_line(),
-        said: String::new(),
+        said: Box::default(),
         log: PathBuf::from(STATE_DIRECTORY).join("log"),
         lacking: false,
     };
@@ -274,7 +274,7 @@ fn failure((step, call): (&Step, &Call), status: &ExitStatus, log: PathBuf, plac
         step: step.name.clone(),
         found: status.to_string(),
         command: call.command_line(),
-        said: last.iter().map(|line| format!("  | {line}\n")).collect(),
+        said: last.iter().map(|line| format!("  | {line}\n")).collect::<String>().into(),
         log,
         // A relink hands on what the user's build ends with.
         lacking: call.program == Program::Planish

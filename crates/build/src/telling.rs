@@ -64,7 +64,7 @@ pub fn run(
     });
     ran.map(drop).map_err(|error| match error {
         Error::Step { step, found, command, said, log, lacking } => {
-            let said = telling.new_lines(&said);
+            let said = telling.new_lines(&said).into();
             Error::Step { step, found, command, said, log, lacking }
         }
         other => other,

@@ -15,6 +15,7 @@ pub fn is_lack(error: &anyhow::Error) -> bool {
                     build::Error::NoTool { .. }
                         | build::Error::NoRustProfiles
                         | build::Error::LinkerBehindRust { .. }
+                        | build::Error::CannotRecord(_)
                         | build::Error::Step { lacking: true, .. }
                 )
             )

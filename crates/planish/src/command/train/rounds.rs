@@ -1,6 +1,6 @@
 //! `planish train record`: records all training commands in rounds, until what was counted is stable.
 
-use crate::cli::{FINE, Format, Global};
+use crate::cli::{FINE, Format, Global, LACKING};
 use crate::command::inputs::{self, Selection};
 use crate::command::{INTERRUPTED, aggregate, copies, weigh};
 use crate::output;
@@ -201,9 +201,15 @@ impl Recorder<'_> {
             let last = last.filter(|last| !last.is_empty()).map_or_else(String::new, |last| {
                 format!("; the program printed last:\n  | {}", last.join("\n  | "))
             });
+            let command = self.args.command.get(n).map_or("", String::as_str);
+            if status.code() == Some(i32::from(LACKING)) {
+                return Err(build::Error::CannotRecord(format!(
+                    "{command}: this machine lacks what the recording needs, as said above{last}"
+                ))
+                .into());
+            }
             bail!(
-                "{}: planish record ended with {status}; a training command must succeed{last}",
-                self.args.command.get(n).map_or("", String::as_str)
+                "{command}: planish record ended with {status}; a training command must succeed{last}"
             );
         }
         Ok(true)
