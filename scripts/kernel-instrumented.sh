@@ -7,14 +7,12 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
-planish=$(realpath -- "${PLANISH:-${CARGO_TARGET_DIR:-target}/release/planish}")
-say() { printf 'kernel-instrumented: %s\n' "$*"; }
+. scripts/kernel-tree.sh
+kernel_begin kernel-instrumented
 die() { printf 'kernel-instrumented: %s\n' "$*" >&2; exit 1; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
-[ -x "$planish" ] || die "$planish is missing; run: make build"
 [ -x /bin/busybox ] || { say "installs busybox-static"; as_root apt-get install -y --no-install-recommends busybox-static; }
 
-. scripts/kernel-tree.sh
 kernel_work kernel-instrumented 6.12
 small=$PWD/kernel/small.config
 cd "$work"

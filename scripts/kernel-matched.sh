@@ -8,11 +8,8 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
-planish=$(realpath -- "${PLANISH:-${CARGO_TARGET_DIR:-target}/release/planish}")
-[ -x "$planish" ] || { echo "kernel-matched: $planish is missing; run: make build" >&2; exit 1; }
-say() { printf 'kernel-matched: %s\n' "$*"; }
-
 . scripts/kernel-tree.sh
+kernel_begin kernel-matched
 kernel_tools kernel-matched
 series=${1:-6.12}
 versions=$(apt-cache madison "linux-source-$series" | awk '{print $3}' | sort -uV)

@@ -7,11 +7,8 @@
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
-planish=$(realpath -- "${PLANISH:-${CARGO_TARGET_DIR:-target}/release/planish}")
-[ -x "$planish" ] || { echo "kernel-modules: $planish is missing; run: make build" >&2; exit 1; }
-say() { printf 'kernel-modules: %s\n' "$*"; }
-
 . scripts/kernel-tree.sh
+kernel_begin kernel-modules
 kernel_work kernel-modules 6.12
 fold=$PWD/kernel/fold-module
 cd "$work"

@@ -21,6 +21,14 @@ kernel_tree() {
   rm -rf "$work/unpacking" "$work/usr"
 }
 
+# kernel_begin NAME: sets `planish`, and `say` for the script's words.
+kernel_begin() {
+  kernel_script=$1
+  say() { printf '%s: %s\n' "$kernel_script" "$*"; }
+  planish=$(realpath -- "${PLANISH:-${CARGO_TARGET_DIR:-target}/release/planish}")
+  [ -x "$planish" ] || { echo "$kernel_script: $planish is missing; run: make build" >&2; exit 1; }
+}
+
 # kernel_copy TREE FROM NAME: a build directory as a copy of another one of the same tree, in which only what changes is compiled.
 kernel_copy() {
   local tree=$1 from=$2 name=$3

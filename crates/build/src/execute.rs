@@ -75,14 +75,14 @@ pub fn run(
             continue;
         }
         if state.is_done(step, place.directory)? {
-            built_from.note(step, &mut state, place.directory)?;
+            built_from.note(step, &state, place.directory);
             observe(index, total, Event::Skipped(step));
             continue;
         }
-        built_from.check(step, &mut state, place.directory)?;
         observe(index, total, Event::Started(step));
         state.steps.remove(&step.name);
         let made_from = state.made_from(step, place.directory)?;
+        built_from.check(step, &state, place.directory)?;
         let began = Instant::now();
         let mut said = |source: Source, line: &str| {
             let event = if source == Source::Error { Event::Said } else { Event::Printed };
@@ -92,7 +92,7 @@ pub fn run(
             Ok(()) => {}
             Err(error) if step.optional && !stop.load(Ordering::Relaxed) => {
                 observe(index, total, Event::Failed(step, &error));
-                built_from.note(step, &mut state, place.directory)?;
+                built_from.note_again(step, &mut state, place.directory)?;
                 leave_out(plan, step, place, &mut state);
                 missing.extend(made(plan, step));
                 continue;
@@ -101,7 +101,7 @@ pub fn run(
         }
         state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
         state.write(place.directory)?;
-        built_from.note(step, &mut state, place.directory)?;
+        built_from.note_again(step, &mut state, place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
     }
     Ok(state)

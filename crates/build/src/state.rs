@@ -1,6 +1,5 @@
 //! Which steps are finished, and is what they were made from still the same?
 
-use crate::call::Input;
 use crate::plan::STATE_DIRECTORY;
 use crate::sources::is_made_by_planish;
 use crate::{Error, Outlook, Plan, Step};
@@ -108,10 +107,7 @@ impl State {
             let full = directory.join(input);
             hash.update(input.to_string_lossy().as_bytes());
             if full.is_dir() {
-                self.below(&full, directory, &left_out, &mut |name, sha256| {
-                    hash.update(name.to_string_lossy().as_bytes());
-                    hash.update(sha256);
-                })?;
+                self.directory_hash(&full, directory, &left_out, &mut hash)?;
             } else {
                 hash.update(self.file_hash(input, &full)?);
             }
@@ -119,35 +115,19 @@ impl State {
         Ok(hex::encode(hash.finalize()))
     }
 
-    /// The files that a step is made from, those below its directories too, with their SHA-256.
-    pub(crate) fn files_of(
-        &mut self,
-        inputs: &[Input],
-        directory: &Path,
-    ) -> Result<BTreeMap<PathBuf, String>, Error> {
-        let mut files = BTreeMap::new();
-        for input in inputs {
-            let name: &Path = input.as_ref();
-            let full = directory.join(name);
-            if full.is_dir() {
-                self.below(&full, directory, &[], &mut |name, sha256| {
-                    files.insert(name.to_owned(), sha256);
-                })?;
-            } else {
-                files.insert(name.to_owned(), self.file_hash(name, &full)?);
-            }
-        }
-        Ok(files)
+    /// The files that were looked at, each with the SHA-256 of what it held then.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.files.iter().map(|(path, known)| (path.as_path(), known.sha256.as_str()))
     }
 
-    /// Everything below a directory, in order, but hidden names, `target`, what is no plain file,
-    /// what is `left_out` and what planish wrote.
-    fn below(
+    /// Everything below a directory but hidden names, `target`, what is no plain file, what is
+    /// `left_out` and what planish wrote.
+    fn directory_hash(
         &mut self,
         folder: &Path,
         directory: &Path,
         left_out: &[PathBuf],
-        each: &mut dyn FnMut(&Path, String),
+        hash: &mut Sha256,
     ) -> Result<(), Error> {
         let fail = |source| Error::File { path: folder.to_owned(), action: "cannot list", source };
         let mut names = Vec::new();
@@ -162,7 +142,7 @@ impl State {
             }
             let path = folder.join(&name);
             if kind.is_dir() {
-                self.below(&path, directory, left_out, each)?;
+                self.directory_hash(&path, directory, left_out, hash)?;
             } else if path.is_file() {
                 // Components, because the folder "." would else stay in the name.
                 let path: PathBuf = path.components().collect();
@@ -172,8 +152,8 @@ impl State {
                 {
                     continue;
                 }
-                let sha256 = self.file_hash(&short, &path)?;
-                each(&short, sha256);
+                hash.update(short.to_string_lossy().as_bytes());
+                hash.update(self.file_hash(&short, &path)?);
             }
         }
         Ok(())

@@ -18,57 +18,65 @@ const ENDINGS: [&str; 18] = [
 /// The sources as the last build left them, which may have made some itself.
 #[derive(Default)]
 pub(crate) struct BuiltFrom {
-    last: Option<Built>,
-}
-
-struct Built {
-    step: String,
-    files: BTreeMap<PathBuf, String>,
+    last: Option<(String, BTreeMap<PathBuf, String>)>,
 }
 
 impl BuiltFrom {
-    /// Refuses a build of other sources than the one before had when it ended.
-    pub(crate) fn check(
-        &self,
-        step: &Step,
-        state: &mut State,
-        directory: &Path,
-    ) -> Result<(), Error> {
-        let (Some(last), Some(sources)) = (&self.last, sources(step)) else { return Ok(()) };
-        let now = state.files_of(sources, directory)?;
-        let differs = |(path, sha256): &(&PathBuf, &String)| {
-            now.get(*path).is_some_and(|now| now != *sha256) && is_source(path)
-        };
-        let changed: Vec<&PathBuf> =
-            last.files.iter().filter(differs).map(|(path, _)| path).collect();
-        let Some((first, others)) = changed.split_first() else { return Ok(()) };
+    /// Refuses a build of other sources than the one before had when it ended. What the step is made
+    /// from was just looked at.
+    pub(crate) fn check(&self, step: &Step, state: &State, directory: &Path) -> Result<(), Error> {
+        let Some((before, then)) = &self.last else { return Ok(()) };
+        let differs = |(path, now): &(&Path, &str)| then.get(*path).is_some_and(|then| then != now);
+        let mut changed = sources(step, state, directory).filter(differs);
+        let Some((first, _)) = changed.next() else { return Ok(()) };
         Err(Error::SourceChanged {
-            file: (*first).clone(),
-            others: others.len(),
-            before: last.step.clone(),
+            file: first.to_owned(),
+            others: changed.count(),
+            before: before.clone(),
             step: step.name.clone(),
         })
     }
 
-    /// Notes what the sources are after a build, or where one is up to date.
-    pub(crate) fn note(
+    /// Looks at the sources of a build again, which may have made some of them, and notes them.
+    pub(crate) fn note_again(
         &mut self,
         step: &Step,
         state: &mut State,
         directory: &Path,
     ) -> Result<(), Error> {
-        let Some(sources) = sources(step) else { return Ok(()) };
-        let files = state.files_of(sources, directory)?;
-        self.last = Some(Built { step: step.name.clone(), files });
+        if matches!(step.request, Request::Build(_)) {
+            state.made_from(step, directory)?;
+            self.note(step, state, directory);
+        }
         Ok(())
+    }
+
+    /// Notes what the sources of a build are, which were just looked at.
+    pub(crate) fn note(&mut self, step: &Step, state: &State, directory: &Path) {
+        if matches!(step.request, Request::Build(_)) {
+            let files = sources(step, state, directory);
+            let files = files.map(|(path, sha256)| (path.to_owned(), sha256.to_owned()));
+            self.last = Some((step.name.clone(), files.collect()));
+        }
     }
 }
 
-fn sources(step: &Step) -> Option<&[Input]> {
-    match &step.request {
-        Request::Build(build) => Some(&build.sources),
-        _ => None,
-    }
+/// What compilers read of the sources of a build; nothing of other steps.
+fn sources<'s>(
+    step: &'s Step,
+    state: &'s State,
+    directory: &'s Path,
+) -> impl Iterator<Item = (&'s Path, &'s str)> {
+    let below: &[Input] = match &step.request {
+        Request::Build(build) => &build.sources,
+        _ => &[],
+    };
+    let is_below = move |path: &Path| {
+        below.iter().map(AsRef::<Path>::as_ref).any(|source| {
+            source == "." || path.starts_with(source) || path.starts_with(directory.join(source))
+        })
+    };
+    state.known().filter(move |(path, _)| is_source(path) && is_below(path))
 }
 
 fn is_source(path: &Path) -> bool {

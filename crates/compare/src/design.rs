@@ -220,8 +220,9 @@ impl Design {
         Ok(())
     }
 
-    /// How many rounds confirm what the first ones showed: as many, but enough that all of them
-    /// slower is a finding. Of six it may be none, where swapping the labels of one fits as well.
+    /// How many rounds confirm what the first ones showed: as many, but not so few that the test cannot
+    /// tell programs that differ much, between whose levels its running median jumps
+    /// (`statistics::PairTest`).
     pub fn second_rounds(&self) -> u32 {
         self.rounds.max(LEAST_SECOND_ROUNDS)
     }

@@ -22,7 +22,8 @@ pub fn run(plan: &Plan, directory: &Path, again: bool, global: &Global) -> anyho
     let terminal = std::io::stderr().is_terminal();
     let place = Place { directory, planish: &planish, terminal };
     let stop = stop_flag()?;
-    // Best effort: kernels before 3.4 have no such thing.
+    // Whose parent Ctrl-C has ended, and who ignores it, is found then. Best effort: kernels before
+    // 3.4 have no such thing.
     let _ = build::adopt_orphans();
     let mut display =
         Display { verbose: global.verbose, style: error_style(), terminal, clock: None };

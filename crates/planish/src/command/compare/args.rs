@@ -161,8 +161,8 @@ pub struct How {
     /// Look four times and end when everything is decided, at the price of stricter p-values
     #[arg(long)]
     pub looks: bool,
-    /// Measure a slower variant for as many rounds again (8 at least), and call it slower only if these say so
-    /// too
+    /// Measure a slower variant for as many rounds again (8 at least), and call it slower only if
+    /// these say so too
     #[arg(long)]
     pub confirm: bool,
     /// Kill a run after this many seconds [default: 20 times the longest good run, 60 at least]
