@@ -220,9 +220,9 @@ impl Design {
         Ok(())
     }
 
-    /// How many rounds confirm what the first ones showed: as many, but not so few that the test cannot
-    /// tell programs that differ much, between whose levels its running median jumps
-    /// (`statistics::PairTest`).
+    /// How many rounds confirm what the first ones showed: as many, but not so few that one round
+    /// which went the other way hides the difference (of six and seven rounds, 5 % is reached only
+    /// where all go one way, or nearly).
     pub fn second_rounds(&self) -> u32 {
         self.rounds.max(LEAST_SECOND_ROUNDS)
     }

@@ -52,7 +52,7 @@ pub use layouts::{
 };
 pub use luck::Luck;
 pub use robust::{
-    TRIM, WINDOW, mean, median, running_median, spread, trimmed_mean, trimmed_mean_error,
+    WINDOW, mean, median, running_median, spread, trimmed_mean, trimmed_mean_error,
     variance as sample_variance,
 };
 pub use variance::Components;

@@ -22,6 +22,25 @@ fn six_rounds_all_one_way_have_exactly_the_smallest_p_value() {
 }
 
 #[test]
+fn programs_that_differ_by_much_more_than_the_noise_have_the_smallest_p_value() {
+    for (rounds, seed) in [(6, 0u64), (8, 1000), (12, 2000)]
+        .into_iter()
+        .flat_map(|(rounds, from)| (from..from + 200).map(move |seed| (rounds, seed)))
+    {
+        let mut random = Random::new(seed);
+        // Noise that grows with time, and sometimes a run that is disturbed as much as they differ.
+        let mut noise = |round: usize| {
+            let slow = if random.unit() < 0.05 { 0.3 * random.unit() } else { 0.0 };
+            0.01 * random.unit() * (1.0 + round as f64) + slow
+        };
+        let data: Vec<(f64, f64)> =
+            (0..rounds).map(|round| (noise(round), 0.7 + noise(round))).collect();
+        let test = PairTest::new(points(&data), 9999, 1);
+        assert_eq!(test.p_value(0.0), 2.0 / 2f64.powi(rounds as i32), "{seed}: {data:?}");
+    }
+}
+
+#[test]
 fn equal_values_have_p_one_and_five_rounds_have_no_interval() {
     let test = PairTest::new(points(&[(0.5, 0.5); 5]), 9999, 1);
     assert_eq!(test.p_value(0.0), 1.0);

@@ -59,6 +59,7 @@ fn real_differences_are_seen() {
     check(
         &[
             "1 % effect, vm, n = 30, pair",
+            "30 % effect, vm, n = 6, pair",
             "3 % effect, quiet, relinked, n = 30, 8 independent layouts",
             "1 % effect, quiet, relinked, n = 10, 16 matched layouts (correlation 0.8)",
         ],

@@ -115,6 +115,11 @@ pub fn all() -> Vec<Case> {
     }
     let one = Session { effect: 0.01, ..null(Machine::Shared, 30, Layouts::None, 0.0) };
     cases.push(Case { session: one, watch: Watch::Power(0.8) });
+    // What nobody needs a test to see must not be undecided.
+    for rounds in [6, 8] {
+        let session = Session { effect: 0.3, ..null(Machine::Shared, rounds, Layouts::None, 0.0) };
+        cases.push(Case { session, watch: Watch::Power(0.95) });
+    }
     for machine in [Machine::Quiet, Machine::Shared] {
         let session =
             Session { effect: 0.03, ..null(machine, 30, Layouts::Independent(8), LAYOUT) };
