@@ -157,6 +157,9 @@ pub struct Call {
     pub reads: Vec<Input>,
     /// Directories emptied before it runs.
     pub fresh_directories: Vec<PathBuf>,
+    /// Outputs that the program goes on with where an earlier run of it was interrupted: what lies
+    /// there stays, also when it fails.
+    pub goes_on: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, Output)>,
     /// What of that is kept only if it is of the linked program ([`crate::reuse::link::made`]), else an
@@ -188,6 +191,7 @@ impl Call {
             environment: BTreeMap::new(),
             reads: Vec::new(),
             fresh_directories: Vec::new(),
+            goes_on: Vec::new(),
             collect: Vec::new(),
             may_lack: Vec::new(),
             kept_program: None,
@@ -273,6 +277,11 @@ impl Call {
             Word::Output(Output(path)) => Some(path.as_path()),
             _ => None,
         })
+    }
+
+    /// Those whose places are free before it runs.
+    pub(crate) fn written_anew(&self) -> impl Iterator<Item = &Path> {
+        self.written().filter(|path| !self.goes_on.iter().any(|kept| kept == path))
     }
 
     /// The output that takes standard output, if one does.

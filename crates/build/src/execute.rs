@@ -1,6 +1,7 @@
 //! Runs the steps of a plan that are not up to date; each ends with all its outputs in place or
 //! none.
 
+use crate::again::Since;
 use crate::around::PLANISH;
 use crate::bounded_log::{self, BoundedLog};
 use crate::call::{Call, Program, Wrapper};
@@ -38,6 +39,8 @@ pub enum Event<'a> {
     Skipped(&'a Step),
     /// A step begins.
     Started(&'a Step),
+    /// Why it runs once more.
+    Again(&'a Step, &'a str),
     /// It wrote a line to standard error.
     Said(&'a Step, &'a str),
     /// It wrote a line to standard output, which goes to the log alone.
@@ -67,6 +70,7 @@ pub fn run(
     let total = plan.steps.len();
     let mut missing: Vec<PathBuf> = Vec::new();
     let mut built_from = BuiltFrom::default();
+    let mut since = Since::of(&state);
     for (index, step) in plan.steps.iter().enumerate() {
         if step.optional && step.inputs().iter().any(|input| missing.contains(input)) {
             // Why there is no such file has been said.
@@ -80,8 +84,11 @@ pub fn run(
             continue;
         }
         observe(index, total, Event::Started(step));
-        state.steps.remove(&step.name);
         let made_from = state.made_from(step, place.directory)?;
+        if let Some(reason) = since.reason(step, &mut state, place.directory) {
+            observe(index, total, Event::Again(step, &reason));
+        }
+        state.steps.remove(&step.name);
         built_from.check(step, &state, place.directory)?;
         let began = Instant::now();
         let mut said = |source: Source, line: &str| {

@@ -7,6 +7,7 @@
 //! [`state::State`], so that an interrupted or repeated run goes on where it has to. [`verify`]
 //! says whether the compiler could have used the profile at all.
 
+mod again;
 pub mod around;
 mod block_map;
 pub mod bounded_log;

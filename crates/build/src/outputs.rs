@@ -46,7 +46,7 @@ impl<'c> Outputs<'c> {
         let mut outputs = Outputs { call, directory, stdout: None, free: 0, kept: false };
         let aside = outputs.aside();
         empty(&aside).map_err(|source| file_error(&aside, "cannot make", source))?;
-        for (number, path) in call.written().enumerate() {
+        for (number, path) in call.written_anew().enumerate() {
             set_aside(&directory.join(path), &aside.join(number.to_string()))
                 .map_err(|source| file_error(path, "cannot replace", source))?;
             outputs.free = number + 1;
@@ -186,7 +186,7 @@ impl Drop for Outputs<'_> {
         let aside = self.aside();
         if !self.kept {
             // Half-made outputs help nobody. Where one cannot be put back, the step runs again.
-            for (number, path) in self.call.written().enumerate().take(self.free) {
+            for (number, path) in self.call.written_anew().enumerate().take(self.free) {
                 let place = self.directory.join(path);
                 let _ = std::fs::remove_file(&place);
                 let _ = std::fs::rename(aside.join(number.to_string()), &place);

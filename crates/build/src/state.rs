@@ -120,6 +120,11 @@ impl State {
         self.files.iter().map(|(path, known)| (path.as_path(), known.sha256.as_str()))
     }
 
+    /// A file that is gone.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.files.remove(path);
+    }
+
     /// Everything below a directory but hidden names, `target`, what is no plain file, what is
     /// `left_out` and what planish wrote.
     fn directory_hash(

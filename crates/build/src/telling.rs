@@ -93,6 +93,7 @@ impl Telling<'_> {
                 self.shown.clear();
                 self.screen.started(place, step);
             }
+            Event::Again(step, why) => self.say(step, why.to_owned()),
             Event::Said(step, line) => {
                 // A build's own output is long and in its log; planish's stages say little and it
                 // matters.

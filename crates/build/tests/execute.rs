@@ -87,6 +87,51 @@ fn a_finished_step_is_not_repeated_unless_its_inputs_changed() {
 }
 
 #[test]
+fn why_a_step_runs_again_is_told_once_and_not_of_one_that_is_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = |name: &str, text: &str| {
+        std::fs::create_dir_all(folder.path().join("src")).unwrap();
+        std::fs::write(folder.path().join("src").join(name), text).unwrap();
+    };
+    let told = |plan: &Plan| {
+        let place =
+            Place { directory: folder.path(), planish: Path::new("/nowhere"), terminal: false };
+        let mut told = Vec::new();
+        run(plan, place, &AtomicBool::new(false), &mut |_, _, event| {
+            if let Event::Again(step, why) = event {
+                told.push(format!("{}: {why}", step.name));
+            }
+        })
+        .unwrap();
+        told
+    };
+    let output = |name: &str| format!("{STATE_DIRECTORY}/{name}");
+    let reads = |name: &str, inputs: &[&str]| {
+        shell(name, &format!("cat {} > \"$1\"", inputs[0]), inputs, &output(name))
+    };
+    let first = output("first");
+    let steps = vec![
+        shell("first", "cat src/* > \"$1\"", &["src"], &first),
+        reads("second", &[&first, "src"]),
+        reads("third", &[&first]),
+    ];
+    let plan = Plan { steps };
+    source("a.c", "one");
+    source("b.c", "one");
+    assert!(told(&plan).is_empty() && told(&plan).is_empty());
+    source("a.c", "another");
+    source("c.c", "one");
+    assert_eq!(told(&plan), ["first: again, as src/a.c changed, and src/c.c is new"]);
+    std::fs::remove_file(folder.path().join("src/b.c")).unwrap();
+    assert_eq!(told(&plan), ["first: again, as src/b.c is gone"]);
+    // What is gone is told once, also when the step runs again for another reason.
+    std::fs::remove_file(folder.path().join(&first)).unwrap();
+    assert!(told(&plan).is_empty());
+    source("new.c", "one");
+    assert_eq!(told(&plan), ["first: again, as src/new.c is new"]);
+}
+
+#[test]
 fn a_failing_step_names_its_command_its_last_words_and_its_log_and_leaves_no_output() {
     let folder = tempfile::tempdir().unwrap();
     let line = "echo half > \"$1\"; echo 'no rule to make app' >&2; exit 2";

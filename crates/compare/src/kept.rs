@@ -6,22 +6,65 @@ use crate::{Design, Error};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where the runs of a measurement are kept.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keep<'a> {
     /// The file; absent where they are forgotten.
     pub raw: Option<&'a Path>,
-    /// Go on with the runs that are in it.
-    pub resume: bool,
+    /// Whether to go on with the runs that are in it.
+    pub resume: Resume,
+}
+
+/// Is a measurement gone on with?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resume {
+    /// It begins anew.
+    #[default]
+    No,
+    /// With what the file holds, which must be of this measurement.
+    Yes,
+    /// Where the file holds this measurement and rounds are missing; else it begins anew.
+    Unfinished,
+}
+
+impl From<bool> for Resume {
+    fn from(wanted: bool) -> Resume {
+        if wanted { Resume::Yes } else { Resume::No }
+    }
 }
 
 impl<'a> Keep<'a> {
     /// The file to go on with, where that is wanted and there is one.
     pub fn resumable(&self) -> Option<&'a Path> {
-        self.raw.filter(|path| self.resume && path.exists())
+        self.raw.filter(|path| self.resume != Resume::No && path.exists())
     }
+
+    /// What an earlier call measured of this design; nothing where it begins anew.
+    ///
+    /// # Errors
+    /// Where the runs must be of this design and are not.
+    pub(crate) fn before(&self, design: &Design) -> Result<Recorded, Error> {
+        match (self.resumable(), self.resume) {
+            (None, _) => Ok(Recorded::default()),
+            (Some(path), Resume::Unfinished) => {
+                let found = resumed(path, design).ok().filter(is_unfinished);
+                Ok(found.unwrap_or_default())
+            }
+            (Some(path), _) => resumed(path, design),
+        }
+    }
+}
+
+/// Are whole rounds missing, of the first block or of a second one that had begun?
+fn is_unfinished(found: &Recorded) -> bool {
+    let (first, whole) = (found.design.rounds, *found.design.second_block().end());
+    (0..found.design.benchmarks.len()).any(|benchmark| {
+        let own = found.runs.iter().filter(|run| run.benchmark == benchmark);
+        let last = own.map(|run| run.round).max().unwrap_or(0);
+        last < first || (first < last && last < whole)
+    })
 }
 
 /// The SHA-256 of a file. Folders, which stand for the libraries in them, have none.
@@ -124,12 +167,16 @@ pub fn resumed(path: &Path, design: &Design) -> Result<Recorded, Error> {
     Ok(before)
 }
 
-/// Begins the file of runs, or writes it anew with those that it has; what is replaced is kept once
-/// more under another name.
+/// Begins the file of runs, or writes it anew with those that it has. The second result is where what
+/// is replaced is kept, if that is wanted and it held runs.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn begin(path: &Path, found: &Recorded) -> Result<File, Error> {
+pub fn begin(
+    path: &Path,
+    found: &Recorded,
+    keep_old: bool,
+) -> Result<(File, Option<PathBuf>), Error> {
     // Written anew also when going on: a torn last line and another number of rounds are then right
     // by construction.
     let mut file = beside::Unfinished::at(path).map_err(Error::file(path))?;
@@ -140,11 +187,13 @@ pub fn begin(path: &Path, found: &Recorded) -> Result<File, Error> {
     };
     write(&mut file).map_err(Error::file(path))?;
     let holds_runs = || read(path).map_or(true, |old| !old.runs.is_empty());
-    if found.runs.is_empty() && path.is_file() && holds_runs() {
+    let mut kept = None;
+    if keep_old && found.runs.is_empty() && path.is_file() && holds_runs() {
         // As perf keeps perf.data.old.
         let mut old = path.as_os_str().to_owned();
         old.push(".old");
-        std::fs::rename(path, old).map_err(Error::file(path))?;
+        std::fs::rename(path, &old).map_err(Error::file(path))?;
+        kept = Some(old.into());
     }
-    file.finish().map_err(Error::file(path))
+    Ok((file.finish().map_err(Error::file(path))?, kept))
 }

@@ -54,7 +54,7 @@ pub use design::{
 };
 pub use error::Error;
 pub use execute::{confirm, once, repeats, run};
-pub use kept::Keep;
+pub use kept::{Keep, Resume};
 pub use layouts::LayoutMode;
 pub use machine::this_machine;
 pub use measure::{Judged, judge, measure, measure_by};

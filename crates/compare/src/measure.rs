@@ -1,7 +1,7 @@
 //! How is a design measured from end to end? Its runs are kept as they come, gone on with where
 //! that is wanted, confirmed where that was asked for, and analysed.
 
-use crate::kept::{self, Keep};
+use crate::kept::{self, Keep, Resume};
 use crate::result::{Measurement, Stopped};
 use crate::rounds::{Observer, Progress, Runner, executions, rounds};
 use crate::runs::{self, Recorded};
@@ -31,21 +31,24 @@ pub fn measure(
     if let Some(path) = keep.raw {
         kept::replaceable(path, &design)?;
     }
-    let before = match keep.resumable() {
-        Some(path) => kept::resumed(path, &design)?,
-        None => Recorded::default(),
-    };
+    let before = keep.before(&design)?;
+    if keep.resume == Resume::Unfinished && !before.runs.is_empty() {
+        teller.note(&format!(
+            "going on after round {} of an earlier call that was interrupted",
+            before.rounds()
+        ));
+    }
     design.looked = before.looks();
     looked_before(&design, teller);
     // Kept over an interruption, the design is the one that began, with as many rounds as are asked
     // for now.
     let total = executions(&design, true) * design.benchmarks.len() as u64;
     teller.begin(Work::Runs, before.runs.len() as u64, total);
-    let mut keeper = Keeper { path: keep.raw, file: None, teller };
+    let mut keeper = Keeper::of(keep, None, teller);
     let found = run(&design, stop, before, &mut keeper);
     keeper.teller.end();
     let (found, interrupted) = (found?, stop.load(Ordering::Relaxed));
-    if interrupted && found.rounds() > 0 {
+    if interrupted && keep.resume != Resume::Unfinished && found.rounds() > 0 {
         // What is told now has been seen when the measurement goes on.
         keeper.write(|file| runs::write_looked(file, found.rounds()))?;
     }
@@ -69,7 +72,7 @@ pub fn measure_by<R: Runner>(
     let design = &before.design;
     let done: BTreeSet<_> = before.runs.iter().map(|run| (run.round, run.slot())).collect();
     teller.begin(work, done.len() as u64, executions(design, runner.has_warm_up()));
-    let mut keeper = Keeper { path: keep.raw, file: None, teller };
+    let mut keeper = Keeper::of(keep, None, teller);
     let found = rounds(runner, before, None, stop, &mut keeper);
     keeper.teller.end();
     found
@@ -89,7 +92,7 @@ pub struct Judged {
 ///
 /// # Errors
 /// Those of [`measure`]; [`Error::Interrupted`] where the user ended it before there was anything
-/// to tell.
+/// to tell, or one that goes on by itself.
 pub fn judge(
     design: Design,
     options: &AnalysisOptions,
@@ -108,7 +111,13 @@ pub fn judge(
             Ok(Judged { analysis, recorded })
         }
     };
+    // Of what is gone on with by itself, nobody sees a result before its end.
+    let untold = |interrupted| match interrupted && keep.resume == Resume::Unfinished {
+        true => Err(Error::Interrupted("the next call goes on with the measurement".into())),
+        false => Ok(()),
+    };
     let (recorded, interrupted) = measure(design, keep, stop, teller)?;
+    untold(interrupted)?;
     let first = judged(recorded, interrupted)?;
     let slower = to_confirm(&first.recorded, &first.analysis.measurement);
     if interrupted || slower.is_empty() {
@@ -121,9 +130,11 @@ pub fn judge(
     ));
     let append = |path| beside::append(path).map_err(Error::file(path));
     let file = keep.raw.map(append).transpose()?;
-    let mut keeper = Keeper { path: keep.raw, file, teller };
+    let mut keeper = Keeper::of(keep, file, teller);
     let found = confirm(&design, stop, first.recorded, &mut keeper, &slower)?;
-    judged(found, stop.load(Ordering::Relaxed))
+    let interrupted = stop.load(Ordering::Relaxed);
+    untold(interrupted)?;
+    judged(found, interrupted)
 }
 
 /// Says what going on after a look costs.
@@ -152,12 +163,19 @@ fn to_confirm(recorded: &Recorded, told: &Measurement) -> BTreeSet<usize> {
 /// Writes what happens to the file of runs, and tells it.
 struct Keeper<'a> {
     path: Option<&'a Path>,
+    /// Whether runs of an earlier measurement are kept under another name.
+    keeps_old: bool,
     /// Open once the measurement has begun.
     file: Option<File>,
     teller: &'a mut dyn Teller,
 }
 
-impl Keeper<'_> {
+impl<'a> Keeper<'a> {
+    fn of(keep: Keep<'a>, file: Option<File>, teller: &'a mut dyn Teller) -> Keeper<'a> {
+        let keeps_old = keep.resume != Resume::Unfinished;
+        Keeper { path: keep.raw, keeps_old, file, teller }
+    }
+
     fn write(&mut self, what: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), Error> {
         match (self.path, &mut self.file) {
             (Some(path), Some(file)) => what(file).map_err(Error::file(path)),
@@ -169,7 +187,12 @@ impl Keeper<'_> {
 impl Observer for Keeper<'_> {
     fn begun(&mut self, found: &Recorded) -> Result<(), Error> {
         if let (Some(path), None) = (self.path, &self.file) {
-            self.file = Some(kept::begin(path, found)?);
+            let (file, old) = kept::begin(path, found, self.keeps_old)?;
+            self.file = Some(file);
+            if let Some(old) = old {
+                let (old, path) = (old.display(), path.display());
+                self.teller.note(&format!("the runs that {path} held are now in {old}"));
+            }
         }
         Ok(())
     }

@@ -134,7 +134,7 @@ fn kernels_that_are_processes_are_judged_by_their_cpu_time() {
         let timing = Timing {
             sections: "all",
             percent: 100,
-            keep: Keep { raw: Some(&raw), resume },
+            keep: Keep { raw: Some(&raw), resume: bool::into(resume) },
             directory: directory.path(),
         };
         let design = design(variants, &settings).unwrap();

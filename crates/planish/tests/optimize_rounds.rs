@@ -6,7 +6,8 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// `dense` takes a branch every few instructions, `sparse` one in hundreds of slow ones. Counts its
 /// runs in the file `runs`, and fails in the one that the file `fails` names.
@@ -253,6 +254,53 @@ fn an_interrupted_recording_goes_on_behind_its_last_whole_round() {
     assert!(runs() >= 4 + recorded + 12, "{}", runs());
     let again = project.planish(&["optimize"]);
     assert!(!text(&again.stderr).contains("going on"), "{}", text(&again.stderr));
+}
+
+#[test]
+fn an_interrupted_comparison_goes_on_after_its_last_whole_round() {
+    if !can_build() {
+        return;
+    }
+    let project = Project::new("[workload]\ntrain = '{bin} dense 3000'\n");
+    let planish = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+        command.args([
+            "optimize",
+            "--set",
+            "evaluate.rounds=300",
+            "--set",
+            "record.count_branches=false",
+        ]);
+        command.current_dir(project.folder.path()).env("NO_COLOR", "1").stderr(Stdio::piped());
+        command
+    };
+    let runs = || {
+        let kept = std::fs::read_to_string(project.at(".planish/runs-1.jsonl"));
+        kept.map_or(0, |text| text.lines().count())
+    };
+    let mut first = planish().spawn().unwrap();
+    for _ in 0..6000 {
+        if runs() > 40 || first.try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let asked = Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
+    let first = first.wait_with_output().unwrap();
+    let said = text(&first.stderr);
+    assert!(asked.success() && first.status.code() == Some(130) && runs() > 40, "{said}");
+    let second = planish().output().unwrap();
+    let said = text(&second.stderr);
+    assert!(said.contains("of an earlier call that was interrupted"), "{said}");
+    assert!(said.contains("going on after round "), "{said}");
+    assert!(!said.contains("told after"), "nobody has seen a result: {said}");
+    let kept = std::fs::read_to_string(project.at(".planish/runs-1.jsonl")).unwrap();
+    let is_last = |line: &&str| line.contains("\"round\":300,");
+    assert_eq!(kept.lines().filter(is_last).count(), 2, "{said}");
+    // A measurement that came to its end is not gone on with.
+    std::fs::remove_file(project.at(".planish/compare-1.json")).unwrap();
+    let third = text(&planish().output().unwrap().stderr);
+    assert!(!third.contains("going on after round "), "{third}");
 }
 
 #[test]

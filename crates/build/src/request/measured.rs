@@ -89,6 +89,7 @@ impl Compare {
             .with_if(self.ignore_output, "--ignore-output")
             .with("--raw")
             .with(&self.runs)
+            .with("--resume-unfinished")
             // One that is not there is named, too: the comparison says that it goes without it.
             .with_all(self.programs.iter().map(|(program, _)| program));
         for program in optional {
@@ -124,6 +125,7 @@ impl Compare {
         if self.layouts > 0 && self.fresh_layouts {
             call.fresh_directories.push(Path::new(STATE_DIRECTORY).join("layouts"));
         }
+        call.goes_on.push(self.runs.as_ref().to_owned());
         call.negative_is_fine = true;
         call.interactive = true;
         call

@@ -3,7 +3,9 @@
 
 use super::{Booted, Plan, STATE, runs};
 use crate::Error;
-use compare::{Keep, Observer, Place, Ran, Recorded, Run, Runner, Teller, Work, kept, once};
+use compare::{
+    Keep, Observer, Place, Ran, Recorded, Resume, Run, Runner, Teller, Work, kept, once,
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,7 +74,7 @@ pub fn step(
         wanted: None,
         measured: false,
     };
-    let keep = Keep { raw: Some(&raw), resume: true };
+    let keep = Keep { raw: Some(&raw), resume: Resume::Yes };
     let (found, ended) =
         compare::measure_by(&mut machine, before, Work::Boots, keep, stop, teller)?;
     let Machine { wanted, misses, measured, .. } = machine;

@@ -3,7 +3,8 @@
 use crate::cli::{Choice, Format};
 use compare::named::Links;
 use compare::{
-    AfterLink, AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Settings, Stopping,
+    AfterLink, AnalysisOptions, Aslr, Correction, Keep, LayoutMode, Metric, Resume, Settings,
+    Stopping,
 };
 use std::path::{Path, PathBuf};
 
@@ -190,6 +191,9 @@ pub struct How {
     /// Go on with the measurement that the file of --raw holds
     #[arg(long)]
     pub resume: bool,
+    /// Go on with it only if it is this measurement and was interrupted; else begin anew
+    #[arg(long, conflicts_with = "resume")]
+    pub resume_unfinished: bool,
 }
 
 /// What to tell, and where.
@@ -267,9 +271,14 @@ impl How {
         })
     }
 
+    /// Whether an earlier measurement is gone on with.
+    pub fn resuming(&self) -> Resume {
+        if self.resume_unfinished { Resume::Unfinished } else { self.resume.into() }
+    }
+
     /// Where the runs are kept.
     pub fn keep(&self) -> Keep<'_> {
-        Keep { raw: self.raw.as_deref(), resume: self.resume }
+        Keep { raw: self.raw.as_deref(), resume: self.resuming() }
     }
 }
 

@@ -86,7 +86,7 @@ impl Commits for Built<'_> {
         let name = format!("bisect-{}-{}.jsonl", short(base), short(commit));
         let raw = self.project.runs(&name);
         // More rounds of a pair are added to those that were measured.
-        let keep = Keep { raw: Some(&raw), resume: again > 0 };
+        let keep = Keep { raw: Some(&raw), resume: (again > 0).into() };
         Ok(Some(self.judge.of(design, keep)?.measurement))
     }
 

@@ -3,6 +3,7 @@
 use super::args::{How, Output, What};
 use crate::output;
 use anyhow::{Context, bail};
+use compare::Resume;
 use compare::kept::same_file;
 use compare::settings::enough_layouts;
 use statistics::least_layouts;
@@ -40,7 +41,8 @@ impl What {
                  compare A B -- {{bin}} input"
             );
         }
-        if self.how.resume && self.how.raw.is_none() && !self.binaries.is_empty() {
+        if self.how.resuming() != Resume::No && self.how.raw.is_none() && !self.binaries.is_empty()
+        {
             bail!("--resume goes on with the measurement in the file of --raw: name it");
         }
         if self.binaries.is_empty() && !self.command.is_empty() {

@@ -234,7 +234,7 @@ fn binaries(what: &What, judge: &Judge<'_>) -> anyhow::Result<Told> {
     // Standard output has no name beside which the runs could be kept.
     let page = what.output.html.as_ref().filter(|html| *html != Path::new("-"));
     let raw = what.how.raw.clone().or_else(|| page.map(|html| html.with_extension("jsonl")));
-    let analysis = judge.of(design, Keep { raw: raw.as_deref(), resume: what.how.resume })?;
+    let analysis = judge.of(design, Keep { raw: raw.as_deref(), resume: what.how.resuming() })?;
     Ok(Told { analysis, raw: raw.into_iter().collect() })
 }
 

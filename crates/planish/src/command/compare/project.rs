@@ -19,7 +19,7 @@ pub fn measure(what: &What, judge: &Judge<'_>) -> anyhow::Result<Option<Told>> {
     let variants = project.variants(what.matrix)?;
     let made = Prepared::of(&project, &what.how, judge.global)?;
     let raw = what.how.raw.clone().unwrap_or_else(|| project.runs("runs.jsonl"));
-    let resume = what.how.resume;
+    let resume = what.how.resuming();
     let Some(design) = made.design(&variants, made.settings.rounds(), None)? else {
         return Ok(None);
     };

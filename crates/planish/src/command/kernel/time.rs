@@ -99,7 +99,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         Guest { cpus: args.cpus.unwrap_or(1), ..guest }
     };
     let guests: Vec<Guest> = kernels.iter().zip(&with).map(guest).collect();
-    let keep = Keep { raw: args.raw.as_deref(), resume: args.resume };
+    let keep = Keep { raw: args.raw.as_deref(), resume: args.resume.into() };
     let boots = Boots::guests(&guests, kept::digest(&initrd.path)?, machine.timeout(), keep);
     let margin = args.margin.map(|per_cent| per_cent / 100.0);
     let settings = Settings { rounds: args.rounds, seed: args.seed, margin, ..Settings::default() };

@@ -169,7 +169,7 @@ fn measure(
                 .metrics
                 .clone_from(metrics.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?);
         }
-        let keep = compare::Keep { raw, resume: false };
+        let keep = compare::Keep { raw, ..compare::Keep::default() };
         let (stop, bar) = (measuring::stop_flag()?, &mut measuring::Bar::new(global));
         match compare::measure(design.clone(), keep, &stop, bar) {
             Err(error @ compare::Error::NoCounter { .. }) if names.contains(&ITLB) => {

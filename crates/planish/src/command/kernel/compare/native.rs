@@ -27,7 +27,7 @@ pub(super) fn measured(
     let timing = Timing {
         sections: args.sections.as_deref().unwrap_or("all"),
         percent: 100,
-        keep: Keep { raw, resume: args.resume },
+        keep: Keep { raw, resume: args.resume.into() },
         directory: directory.path(),
     };
     match timed(built, design, &timing, options, &*stop_flag()?, &mut Bar::new(global)) {
