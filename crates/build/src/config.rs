@@ -178,7 +178,11 @@ pub(crate) fn parse_checked<T: DeserializeOwned>(
     let problem = |problem: String| Error::Config { path: path.to_owned(), problem };
     // The parser repeats the line, which may be the whole file.
     let told = |e: toml::de::Error| {
-        e.to_string().lines().map(crate::bounded_log::shown).collect::<Vec<_>>().join("\n")
+        crate::plain::plain(&e.to_string())
+            .lines()
+            .map(crate::bounded_log::shown)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     let config: T = toml::from_str(text).map_err(|e| problem(told(e)))?;
     check(&config).map_err(problem)?;
@@ -409,7 +413,7 @@ mod tests {
             ("branches = 'software'\nperiod = 1000\nbudget = 3", "exclude each other"),
             ("budget = 300", "per cent of CPU time"),
             ("seconds = -1", "[record] seconds: expected seconds"),
-            ("stop_by = 'time'", "unknown variant `time`"),
+            ("stop_by = 'time'", "there is no `time`"),
         ] {
             assert!(record(lines).contains(expected), "{lines}: {}", record(lines));
         }

@@ -36,6 +36,7 @@ pub mod optimization;
 mod outputs;
 mod own_libraries;
 pub mod pages;
+mod plain;
 pub mod plan;
 pub mod program_log;
 pub mod progress;

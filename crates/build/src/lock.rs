@@ -21,6 +21,13 @@ pub struct Lock {
 /// Where it cannot be made.
 pub fn state_directory(directory: &Path) -> std::io::Result<PathBuf> {
     let folder = directory.join(STATE_DIRECTORY);
+    if folder.symlink_metadata().is_ok() && !folder.is_dir() {
+        // The name must be free: what the user keeps there is nothing to remove.
+        return Err(std::io::Error::other(format!(
+            "{} is no directory, and planish keeps its own files in one of that name; move it away",
+            folder.display()
+        )));
+    }
     std::fs::create_dir_all(&folder)?;
     // Nothing in it is for a repository. That git is told is a courtesy.
     let ignored = folder.join(".gitignore");
@@ -33,9 +40,13 @@ pub fn state_directory(directory: &Path) -> std::io::Result<PathBuf> {
 impl Lock {
     /// Takes the lock of the directory of a planish.toml, or says who has it.
     pub fn take(directory: &Path) -> Result<Lock, Error> {
-        let path = directory.join(STATE_DIRECTORY).join("lock");
+        let folder = state_directory(directory).map_err(|source| Error::File {
+            path: directory.to_owned(),
+            action: "cannot work",
+            source,
+        })?;
+        let path = folder.join("lock");
         let fail = |source| Error::File { path: path.clone(), action: "cannot lock", source };
-        state_directory(directory).map_err(fail)?;
         let mut file = beside::read_write(&path).map_err(fail)?;
         if !sys::try_lock(&file).map_err(fail)? {
             let mut owner = String::new();
@@ -72,6 +83,16 @@ mod tests {
         assert!(message.starts_with(&expected), "{message}");
         drop(lock);
         assert!(Lock::take(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_directory_is_named_and_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join(STATE_DIRECTORY);
+        std::fs::write(&place, "mine").unwrap();
+        let message = Lock::take(folder.path()).unwrap_err().to_string();
+        assert!(message.contains(".planish is no directory"), "{message}");
+        assert_eq!(std::fs::read(&place).unwrap(), b"mine");
     }
 
     #[test]

@@ -266,7 +266,7 @@ mod tests {
                 "{wrong}"
             );
         }
-        assert!(refused("steps = ['bolt']").contains("unknown variant `bolt`"));
+        assert!(refused("steps = ['bolt']").contains("there is no `bolt`"));
     }
 
     #[test]

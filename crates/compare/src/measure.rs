@@ -143,8 +143,8 @@ fn looked_before(design: &Design, teller: &mut dyn Teller) {
         design.looked.iter().filter(|&&look| look < design.rounds).map(u32::to_string).collect();
     if !looked.is_empty() {
         teller.note(&format!(
-            "the result was told after {} rounds already; going on after a look has a price, \
-             which p-values pay",
+            "the result was told after {} rounds already; p-values are corrected for \
+             looking more than once",
             looked.join(" and ")
         ));
     }

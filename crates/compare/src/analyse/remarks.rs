@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 /// All remarks about the runs of a benchmark.
 pub(super) fn of(runs: &Runs) -> Vec<String> {
     let mut remarks = Vec::new();
-    if runs.left_out > 0 {
-        remarks.push(format!("{} runs of an unfinished round were left out", runs.left_out));
+    match runs.left_out {
+        0 => {}
+        1 => remarks.push("one run of an unfinished round was left out".into()),
+        several => remarks.push(format!("{several} runs of an unfinished round were left out")),
     }
     if runs.used.is_empty() {
         return remarks;

@@ -104,8 +104,9 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
         print_ledger(&found, global);
         if args.emit == Emit::Counts && path.as_os_str() != "-" {
             eprintln!(
-                "wrote {}; next: planish profile {0} --binary FILE -o FILE.afdo",
-                path.display()
+                "wrote {}; next: planish profile {} --binary FILE -o FILE.afdo",
+                path.display(),
+                output::word(&path)
             );
         }
     }

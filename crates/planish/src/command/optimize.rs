@@ -77,7 +77,7 @@ pub fn open(path: &Path, asking: Asking) -> Result<Project, build::Error> {
 }
 
 fn tell_notes(project: &Project) {
-    project.notes.iter().for_each(|note| eprintln!("planish: note: {note}"));
+    project.notes.iter().for_each(|note| eprintln!("note: {note}"));
 }
 
 /// Prints the result and where the report lies.

@@ -44,7 +44,7 @@ pub fn run(args: &Args, global: &Global) -> anyhow::Result<u8> {
     let Some((program, words)) = args.command.split_first() else {
         bail!(
             "{why}. Where a link cannot lay the program out, build it: planish build --layout {}",
-            prefix.display()
+            output::word(prefix)
         );
     };
     if !global.quiet {

@@ -1,6 +1,7 @@
 //! `planish pages run`: warms a program and its libraries, or has its text copied, and becomes it.
 
 use crate::cli::{BAD_INPUT, Choice, Global, NEGATIVE};
+use crate::output;
 use anyhow::bail;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -69,7 +70,7 @@ fn warmed(
         if warmed.iter().all(|file| file.eligible_bytes == 0) {
             eprintln!(
                 "planish: no text of {name} can lie on superpages; planish pages check {} says why",
-                program.display()
+                output::word(program)
             );
         }
     }

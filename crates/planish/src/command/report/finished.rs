@@ -108,7 +108,8 @@ fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
         bail!("{shown}: there is no report yet; `planish optimize` makes one");
     }
     if file.is_file() && begins_like(file) == Some("a recording") {
-        bail!("{shown}: this is a recording; `planish report hot {shown}` shows what weighs most");
+        let word = output::word(file);
+        bail!("{shown}: this is a recording; `planish report hot {word}` shows what weighs most");
     }
     let text = crate::input::read_to_string(file)?;
     let told = Told::read(&text).with_context(|| shown.clone())?;
