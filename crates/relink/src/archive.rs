@@ -36,6 +36,10 @@ pub(crate) fn members(path: &Path, bytes: &[u8]) -> Result<Vec<Member>, Error> {
             member.data(bytes).map_err(|found| broken(path, found))?.to_vec()
         };
         let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
+        // A name ends at a slash and the end of a line where it is written.
+        if name.is_empty() || name.contains('\n') {
+            return Err(broken(path, format!("a member of the name {name:?}")));
+        }
         members.push(Member { name, bytes });
     }
     Ok(members)

@@ -55,6 +55,47 @@ pub fn files_of(
     Ok(entries.into_iter().map(|entry| (entry.path, entry.bytes)).collect())
 }
 
+/// Name, size and alignment of each section that could be moved, of an object or of all objects of a
+/// library: as they are, and as they are read once more when local symbols have got new names and the
+/// library is written anew.
+///
+/// # Errors
+/// What is wrong with one of them.
+#[allow(clippy::type_complexity, reason = "two lists of the same plain numbers")]
+pub fn sections_renamed(file: &[u8]) -> Result<[Vec<(String, u64, u64)>; 2], String> {
+    use std::path::Path;
+    let members = |file: &[u8]| match archive::is_archive(file) {
+        // Those of a thin library lie in other files.
+        true if file.starts_with(b"!<thin>") => Err("a thin library".to_owned()),
+        true => archive::members(Path::new("library"), file).map_err(|error| error.to_string()),
+        false => Ok(vec![archive::Member { name: String::new(), bytes: file.to_vec() }]),
+    };
+    let sections = |members: &[archive::Member]| {
+        let mut all = Vec::new();
+        for member in members {
+            let live = relocatable::section_names(&member.bytes)?;
+            for section in relocatable::parse(&member.bytes, &live)?.sections {
+                all.push((section.name, section.size, section.align));
+            }
+        }
+        Ok::<_, String>(all)
+    };
+    let mut found = members(file)?;
+    let before = sections(&found)?;
+    for member in &mut found {
+        let live = relocatable::section_names(&member.bytes)?;
+        let spare = relocatable::parse(&member.bytes, &live)?.sections.into_iter();
+        let names =
+            spare.filter_map(|s| s.spare).enumerate().map(|(n, at)| (at, format!("new.{n}")));
+        member.bytes = relocatable::rename(&member.bytes, &names.collect::<Vec<_>>())?;
+    }
+    let written = match archive::is_archive(file) {
+        true => members(&archive::write(&found))?,
+        false => found,
+    };
+    Ok([before, sections(&written)?])
+}
+
 pub use again::{Again, Blocks};
 pub use error::Error;
 pub use inputs::{Inputs, Survey};

@@ -89,6 +89,12 @@ pub(crate) fn parse(bytes: &[u8], live: &BTreeSet<String>) -> Result<Object, Str
     Reader::new(bytes).and_then(|reader| reader.read(live)).map_err(|found| found.to_string())
 }
 
+/// The names of an object's sections.
+pub(crate) fn section_names(bytes: &[u8]) -> Result<BTreeSet<String>, String> {
+    let reader = Reader::new(bytes).map_err(|found| found.to_string())?;
+    Ok(reader.sections.iter().map(|section| reader.section_name(section)).collect())
+}
+
 struct Reader<'d> {
     bytes: &'d [u8],
     endian: Endianness,

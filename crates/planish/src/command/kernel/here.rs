@@ -218,7 +218,8 @@ fn step(args: &StepArgs, global: &Global) -> anyhow::Result<u8> {
             eprintln!("{text}");
         }
     };
-    let show = || format!("planish compare show {}", crate::output::word(&here::runs(&args.directory)));
+    let show =
+        || format!("planish compare show {}", crate::output::word(&here::runs(&args.directory)));
     let reboots = match stepped {
         Stepped::Interrupted => {
             eprintln!("planish: interrupted; the same command goes on with what is there");
