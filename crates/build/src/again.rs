@@ -33,7 +33,7 @@ impl Since {
         if !state.steps.contains_key(&step.name) {
             return None;
         }
-        let inputs = step.inputs();
+        let inputs = [step.inputs(), step.named.clone()].concat();
         let is_below = |path: &Path| {
             inputs.iter().any(|input| {
                 input == Path::new(".")

@@ -116,9 +116,13 @@ impl Around<'_> {
             }
         }
         if let Some(code) = self.exit_codes.iter().find(|code| !(1..=255).contains(*code)) {
-            return Err(format!(
-                "{table} exit_codes: a program cannot end with {code}; give codes from 1 to 255 that are as good as 0"
-            ));
+            let what = match code {
+                0 => "0 is always allowed; leave it out".to_owned(),
+                _ => format!(
+                    "a program cannot end with {code}; give codes from 1 to 255 that are as good as 0"
+                ),
+            };
+            return Err(format!("{table} exit_codes: {what}"));
         }
         let Some(start) = self.start else {
             let without = [("ready", self.ready), ("stop", self.stop)];

@@ -316,7 +316,8 @@ mod tests {
         assert!(wrong("train = 'a'\nstart = 'x | y'\nready = 'file:x'").contains("needs a shell"));
         let ready = wrong("train = 'a'\nstart = 'x'\nready = '6379'");
         assert!(ready.contains("expected \"tcp:HOST:PORT\""), "{ready}");
-        assert!(wrong("train = 'a'\nexit_codes = [0]").contains("from 1 to 255"));
+        assert!(wrong("train = 'a'\nexit_codes = [0]").contains("0 is always allowed"));
+        assert!(wrong("train = 'a'\nexit_codes = [256]").contains("from 1 to 255"));
         assert!(wrong("train = 'a'\nenvironment = { 'a=b' = 'c' }").contains("no name"));
         assert!(wrong("train = 'a'\nsetup = 'x'").contains("unknown field `setup`"));
     }

@@ -85,6 +85,7 @@ pub fn run(
         }
         observe(index, total, Event::Started(step));
         let made_from = state.made_from(step, place.directory)?;
+        let named = state.named(step, place.directory)?;
         if let Some(reason) = since.reason(step, &mut state, place.directory) {
             observe(index, total, Event::Again(step, &reason));
         }
@@ -106,6 +107,10 @@ pub fn run(
             }
             Err(error) => return Err(error),
         }
+        let made_from = match state.note_written(step, place.directory, &named)? {
+            true => state.made_from(step, place.directory)?,
+            false => made_from,
+        };
         state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
         state.write(place.directory)?;
         built_from.note_again(step, &mut state, place.directory)?;

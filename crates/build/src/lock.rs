@@ -6,6 +6,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+/// How the names of files begin that are being written (`beside`).
+const UNFINISHED: &[u8] = b".planish-";
+
 /// The right to run steps in a directory, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
@@ -55,6 +58,14 @@ impl Lock {
             let pid =
                 owner.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
             return Err(Error::Locked { directory: directory.to_owned(), pid });
+        }
+        // Nobody else writes here now: what an earlier planish that was killed had not finished is
+        // nobody's.
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            if name.as_encoded_bytes().starts_with(UNFINISHED) {
+                let _ = std::fs::remove_file(entry.path());
+            }
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(fail)?;
         Ok(Lock { file })

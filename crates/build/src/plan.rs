@@ -10,7 +10,7 @@ use crate::stages::Stages;
 use crate::target::{Knowledge, Target};
 use crate::toolchain::Toolchain;
 use crate::{Error, Plan, Step};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count
 /// branches, report.
@@ -89,7 +89,9 @@ pub fn optimize(
         steps.extend(counting);
     }
     steps.push(stages.report(&measured, file));
-    steps.iter_mut().for_each(|step| step.not_inputs.push(file.into()));
+    // With --set, what is meant stands in another file than the user's.
+    let configurations = [file, "planish.toml"].map(PathBuf::from);
+    steps.iter_mut().for_each(|step| step.not_inputs.extend(configurations.clone()));
     Ok(Plan { steps })
 }
 
@@ -173,7 +175,7 @@ mod tests {
             step("time-training").command_line(),
             "planish train time --branches auto --seconds 9 --emulate-below 5 --budget 100 \
              --program-output .planish/log/time-training.output --command './.planish/app.base a' \
-             --command './.planish/app.base b' > .planish/training.json"
+             --command './.planish/app.base b' --program .planish/app.base > .planish/training.json"
         );
         assert_eq!(
             step("record").command_line(),

@@ -194,7 +194,19 @@ impl Stages<'_> {
             fresh_directories: vec![folder.to_owned()],
         };
         let step = Step::new("pgo-train", Request::Command(request));
-        step.besides(paths(&self.config.workload.inputs))
+        self.of_training(step)
+    }
+
+    /// A step that runs the training commands.
+    fn of_training(&self, step: Step) -> Step {
+        let work = &self.config.workload;
+        step.besides(paths(&work.inputs)).naming(&self.training, work.directory.as_deref())
+    }
+
+    /// A step that runs one of the evaluation commands.
+    fn of_evaluation(&self, step: Step, command: &[String]) -> Step {
+        let work = &self.config.evaluate;
+        step.besides(paths(&work.inputs)).naming(&[command.to_vec()], work.directory.as_deref())
     }
 
     /// Runs clang's instrumented program on each training command, and merges what it counted.
@@ -221,7 +233,7 @@ impl Stages<'_> {
                 fresh_directories: vec![own],
             };
             let step = Step::new(format!("pgo-train-{}", n + 1), Request::Command(request));
-            steps.push(step.besides(paths(&self.config.workload.inputs)));
+            steps.push(self.of_training(step));
         }
         let merge = MergeCounters {
             tool: self.tools.profdata.clone().unwrap_or_default(),
@@ -254,9 +266,8 @@ impl Stages<'_> {
             runs: Output::from(&files.runs(n)),
             result: Output::from(&files.comparison(n)),
         };
-        Step::new(format!("compare-{}", n + 1), Request::Compare(request))
-            .besides([last_verify(self.config)])
-            .besides(paths(&evaluate.inputs))
+        let step = Step::new(format!("compare-{}", n + 1), Request::Compare(request));
+        self.of_evaluation(step.besides([last_verify(self.config)]), command)
     }
 
     pub(crate) fn report(&self, measured: &[Measured], file: &str) -> Step {

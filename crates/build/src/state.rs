@@ -5,7 +5,8 @@ use crate::sources::is_made_by_planish;
 use crate::{Error, Outlook, Plan, Step};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -18,6 +19,9 @@ pub struct State {
     pub steps: BTreeMap<String, Done>,
     /// Hashes of files, valid while size and time of change stay.
     files: BTreeMap<PathBuf, Known>,
+    /// Files that commands of the user's name and write.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    written: BTreeSet<PathBuf>,
 }
 
 /// A finished step.
@@ -112,7 +116,45 @@ impl State {
                 hash.update(self.file_hash(input, &full)?);
             }
         }
+        for (path, sha256) in self.named(step, directory)? {
+            hash.update(path.to_string_lossy().as_bytes());
+            hash.update(sha256);
+        }
         Ok(hex::encode(hash.finalize()))
+    }
+
+    /// The files that a step's commands name, with the SHA-256 of each, but those that they write.
+    pub(crate) fn named(
+        &mut self,
+        step: &Step,
+        directory: &Path,
+    ) -> Result<BTreeMap<PathBuf, String>, Error> {
+        let mut all = BTreeMap::new();
+        for path in step.named.iter().filter(|path| !path.starts_with(STATE_DIRECTORY)) {
+            let full = directory.join(path);
+            // What cannot be read is the command's to tell.
+            if !self.written.contains(path) && full.is_file() && File::open(&full).is_ok() {
+                all.insert(path.clone(), self.file_hash(path, &full)?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Notes which of the files that a step's commands name are others than `before` it ran: these
+    /// they write.
+    pub(crate) fn note_written(
+        &mut self,
+        step: &Step,
+        directory: &Path,
+        before: &BTreeMap<PathBuf, String>,
+    ) -> Result<bool, Error> {
+        let after = self.named(step, directory)?;
+        let all: BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
+        let written: Vec<PathBuf> =
+            all.into_iter().filter(|&path| before.get(path) != after.get(path)).cloned().collect();
+        let found = !written.is_empty();
+        self.written.extend(written);
+        Ok(found)
     }
 
     /// The files that were looked at, each with the SHA-256 of what it held then.

@@ -18,6 +18,9 @@ pub struct Step {
     /// Files below directories among the inputs that decide nothing: the configuration (its values
     /// are in the request). The step's own outputs are left out as well.
     pub not_inputs: Vec<PathBuf>,
+    /// What may be files that a command of the user's names. Where they are, and the commands do not
+    /// write them, their content decides, too.
+    pub named: Vec<PathBuf>,
     /// True when the rest is worth doing without this step's outputs.
     pub optional: bool,
 }
@@ -26,7 +29,23 @@ impl Step {
     /// A step that reads nothing besides what its request names.
     pub fn new(name: impl Into<String>, request: Request) -> Step {
         let name = name.into();
-        Step { name, request, besides: Vec::new(), not_inputs: Vec::new(), optional: false }
+        let (besides, not_inputs, named) = (Vec::new(), Vec::new(), Vec::new());
+        Step { name, request, besides, not_inputs, named, optional: false }
+    }
+
+    /// The same, for commands of the user's that run in `folder`.
+    pub(crate) fn naming(mut self, commands: &[Vec<String>], folder: Option<&str>) -> Step {
+        for word in commands.iter().flatten() {
+            // `--input=FILE` names a file, too.
+            let value = word.split_once('=').map(|(_, value)| value);
+            for name in [Some(word.as_str()), value].into_iter().flatten() {
+                let path = Path::new(folder.unwrap_or("")).join(name);
+                if !name.is_empty() && !name.contains("{bin}") && !self.named.contains(&path) {
+                    self.named.push(path);
+                }
+            }
+        }
+        self
     }
 
     /// The same, which reads these too.

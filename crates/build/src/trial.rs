@@ -13,7 +13,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Runs a command line once, which must end well and run `program`; what it prints goes to `log`.
+/// Runs an evaluation's command line once, which must end well and run `program`; what it prints goes
+/// to `log`.
 ///
 /// # Errors
 /// Where it does neither, with what to do, or cannot be started.
@@ -23,12 +24,36 @@ pub fn try_once(
     log: Option<&Path>,
     stop: &AtomicBool,
 ) -> Result<Timed, Error> {
+    running(program, line, "[evaluate] command", || training::time(line, 1, log, stop))
+}
+
+/// Times a training command, as [`training::time`] does; it must run `program`.
+///
+/// # Errors
+/// Where it does not, with what to do, does not end well, or cannot be started.
+pub fn time(
+    line: &str,
+    program: &Path,
+    times: u32,
+    log: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<Timed, Error> {
+    running(program, line, "[workload] train", || training::time(line, times, log, stop))
+}
+
+/// What `run` gives, while which `program` must be opened.
+fn running(
+    program: &Path,
+    line: &str,
+    key: &str,
+    run: impl FnOnce() -> Result<Timed, Error>,
+) -> Result<Timed, Error> {
     let watch = Watch::of(program);
-    let timed = training::time(line, 1, log, stop)?;
+    let timed = run()?;
     if watch.is_some_and(|watch| !watch.was_opened()) {
         return Err(Error::Training(format!(
-            "{line}: ended well and never ran {}; name the program by {{bin}} in [evaluate] command, \
-             or let the script take it from $PLANISH_BIN",
+            "{line}: ended well and never ran {}; name the program by {{bin}} in {key}, or let the \
+             script take it from $PLANISH_BIN",
             program.display()
         )));
     }
@@ -73,5 +98,8 @@ mod tests {
         assert!(tried("sh -c 'APP 0; true'").is_ok(), "a script may start it");
         assert!(tried("true APP").unwrap_err().contains("never ran"));
         assert!(tried("APP 3").unwrap_err().contains("ended with exit code 3"));
+        let line = format!("true {}", program.display());
+        let said = time(&line, &program, 3, None, &AtomicBool::new(false)).unwrap_err().to_string();
+        assert!(said.contains("never ran") && said.contains("[workload] train"), "{said}");
     }
 }

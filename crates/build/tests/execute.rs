@@ -87,6 +87,27 @@ fn a_finished_step_is_not_repeated_unless_its_inputs_changed() {
 }
 
 #[test]
+fn a_file_that_a_command_names_decides_unless_the_command_writes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let mut step = shell("first", "cat data > \"$1\"; echo run >> log", &[], "out");
+    step.named = ["data", "log", "100", "nowhere"].map(Into::into).to_vec();
+    let plan = Plan { steps: vec![step] };
+    let runs = || ran(&plan, folder.path()).unwrap().len();
+    std::fs::write(at("data"), "one").unwrap();
+    assert_eq!((runs(), runs(), runs()), (1, 0, 0));
+    std::fs::write(at("data"), "another").unwrap();
+    assert_eq!((runs(), runs()), (1, 0));
+    std::fs::write(at("log"), "whatever").unwrap();
+    assert_eq!(runs(), 0, "the step writes it itself");
+    std::fs::write(at("nowhere"), "there now").unwrap();
+    assert_eq!((runs(), runs()), (1, 0));
+    std::fs::remove_file(at("data")).unwrap();
+    std::fs::write(at("nowhere"), "").unwrap();
+    assert_eq!(runs(), 1);
+}
+
+#[test]
 fn why_a_step_runs_again_is_told_once_and_not_of_one_that_is_new() {
     let folder = tempfile::tempdir().unwrap();
     let source = |name: &str, text: &str| {

@@ -71,9 +71,14 @@ impl Recorded {
     /// benchmarks; what was stopped or decided early counts by its last round.
     pub fn rounds(&self) -> u32 {
         let last = |benchmark| {
-            let rounds =
-                self.runs.iter().filter(|run| run.benchmark == benchmark).map(|run| run.round);
-            rounds.max().unwrap_or(0)
+            let runs = |round| {
+                let own = self.runs.iter().filter(|run| run.benchmark == benchmark);
+                own.filter(|run| run.round == round).count()
+            };
+            let own = self.runs.iter().filter(|run| run.benchmark == benchmark);
+            let last = own.map(|run| run.round).max().unwrap_or(0);
+            // One that was interrupted has fewer runs than the one before.
+            if last > 0 && runs(last) < runs(last - 1) { last - 1 } else { last }
         };
         (0..self.design.benchmarks.len()).map(last).min().unwrap_or(0)
     }

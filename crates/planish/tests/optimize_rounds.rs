@@ -304,6 +304,35 @@ fn an_interrupted_comparison_goes_on_after_its_last_whole_round() {
 }
 
 #[test]
+fn other_input_of_the_evaluation_is_measured_anew_and_nothing_else_is_done_again() {
+    if !can_build() {
+        return;
+    }
+    let project = Project::new("[workload]\ntrain = '{bin} dense 3000'\n");
+    let given = project.folder.path().with_extension("input");
+    let arguments = ["optimize", "--set", "record.count_branches=false", "--evaluate"];
+    let line = format!("{{bin}} dense 2000 {}", given.display());
+    let optimize = || {
+        let done = project.planish(&[&arguments[..], &[&line]].concat());
+        assert!(matches!(done.status.code(), Some(0 | 1)), "{}", text(&done.stderr));
+        text(&done.stderr)
+    };
+    std::fs::write(&given, "one").unwrap();
+    optimize();
+    let said = optimize();
+    assert!(said.contains("compare-1: up to date"), "{said}");
+    std::fs::write(&given, "another").unwrap();
+    let said = optimize();
+    std::fs::remove_file(&given).unwrap();
+    let again = |step: &str| !said.contains(&format!("{step}: up to date"));
+    assert!(again("try-1") && again("compare-1") && again("report"), "{said}");
+    assert!(!again("build") && !again("record") && !again("rebuild"), "{said}");
+    // Settings beside a planish.toml are no change of a source.
+    let said = text(&project.planish(&["optimize", "--set", "evaluate.rounds=7"]).stderr);
+    assert!(said.contains("rebuild: up to date"), "{said}");
+}
+
+#[test]
 fn weights_that_fit_no_commands_are_refused() {
     for (weights, expected) in [
         ("[1, 2, 3]", "weights has 3 numbers and train 2 commands"),

@@ -183,7 +183,9 @@ fn a_page_without_runs_layouts_and_calibration_is_whole_too() {
     m.comparisons[0].interval = None;
     let page = html(&m, &[]);
     parse(&page).unwrap();
-    assert!(page.contains("not calibrated: run planish compare calibrate"));
+    assert!(
+        page.contains("not calibrated: run planish compare calibrate PROGRAM -- {bin} ARGUMENTS")
+    );
     assert!(page.contains("The runs are not at hand"));
     assert!(page.contains("Only the programs as built were measured"));
     m.comparisons.clear();

@@ -2,7 +2,7 @@
 //!
 //! Source: the GNU make manual, "Overriding Variables" and "Makefile Conventions".
 
-use super::{Found, Made};
+use super::{Found, Made, is_named_after};
 use crate::small_file::text;
 use std::path::Path;
 
@@ -38,6 +38,16 @@ fn own_level(text: &str) -> Option<&str> {
     words.rfind(|word| levels.contains(word))
 }
 
+/// What the rules of a makefile are for.
+fn targets(text: &str) -> impl Iterator<Item = &str> {
+    let rule = |line: &&str| !line.starts_with(['\t', '#', '.', ' ']);
+    let named = |line| -> Option<&str> {
+        let (targets, rest): (&str, &str) = str::split_once(line, ':')?;
+        (!targets.contains('=') && !rest.starts_with('=')).then_some(targets)
+    };
+    text.lines().filter(rule).filter_map(named).flat_map(str::split_whitespace)
+}
+
 /// What a makefile says.
 pub(super) fn found(directory: &Path, file: &str) -> Found {
     let text = text(&directory.join(file)).unwrap_or_default().replace("\\\n", " ");
@@ -62,6 +72,19 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
                 .contains(&name.as_str())
     };
     names.retain(is_program);
+    // What `.PHONY` lists is rarely a file, but for the program that the project is named after.
+    let phony: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(".PHONY"))
+        .flat_map(|line| line.trim_start().trim_start_matches(':').split_whitespace())
+        .collect();
+    let own = targets(&text).filter(|target| is_named_after(directory, target));
+    let own = own.max_by_key(|target| target.len()).map(str::to_owned).filter(is_program);
+    let files = names.iter().filter(|name| !phony.contains(&name.as_str())).cloned();
+    let likely: Vec<String> = own.into_iter().chain(files).collect();
+    if !likely.is_empty() {
+        names = likely;
+    }
     let mut seen: Vec<String> = Vec::new();
     names.retain(|name| {
         !seen.contains(name) && {

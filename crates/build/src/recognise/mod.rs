@@ -169,18 +169,18 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
     })
 }
 
-/// Puts the program first that the directory is named after (`xz` of `xz-5.4.1`).
-fn prefer_named(directory: &Path, programs: &mut [Made]) {
+/// Whether a directory is named after a program (`xz-5.4.1` after `xz`).
+fn is_named_after(directory: &Path, program: &str) -> bool {
     let full = directory.canonicalize().unwrap_or_default();
     let folder = full.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let is_name = |name: &str| {
-        let after = folder.strip_prefix(&name.to_lowercase())?;
-        let ends = after.chars().next().is_none_or(|c| !c.is_alphabetic());
-        ends.then_some(name.len())
-    };
-    let Some(own) =
-        programs.iter().position(|made| is_name(&made.name).is_some_and(|length| length > 1))
-    else {
+    let after = folder.strip_prefix(&program.to_lowercase());
+    program.len() > 1
+        && after.is_some_and(|after| after.chars().next().is_none_or(|c| !c.is_alphabetic()))
+}
+
+/// Puts the program first that the directory is named after.
+fn prefer_named(directory: &Path, programs: &mut [Made]) {
+    let Some(own) = programs.iter().position(|made| is_named_after(directory, &made.name)) else {
         return;
     };
     if let Some(up_to) = programs.get_mut(..=own) {

@@ -138,6 +138,15 @@ fn a_makefile_is_built_in_a_copy_and_any_program_may_be_named() {
     assert_eq!(asked(&files, None, "sub/other").unwrap().binary, "sub/other");
     let none = of(&[("Makefile", "x.o: x.c\n")]).unwrap_err();
     assert!(none.contains("--program"), "{none}");
+    // As lz4's: what all stands for is no file, and its program is one of two targets of a rule.
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("lz4-1.9.4");
+    std::fs::create_dir(&place).unwrap();
+    let text =
+        ".PHONY: all allmost examples lz4\nall: allmost examples\nlz4 lz4-release: lib\n\tcc\n";
+    std::fs::write(place.join("Makefile"), text).unwrap();
+    let found = recognise(&place, &Wish::default()).unwrap();
+    assert_eq!(found.binary, "lz4");
 }
 
 #[test]

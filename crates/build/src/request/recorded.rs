@@ -131,6 +131,8 @@ pub struct TrainTime {
     pub budget: f64,
     /// Whether scripts or servers start the program, so that it cannot be emulated.
     pub started_by_others: bool,
+    /// What each command must run.
+    pub watched: Option<Input>,
     /// Where what the commands print goes.
     pub program_output: PathBuf,
     /// The commands.
@@ -156,6 +158,9 @@ impl TrainTime {
         let mut call = with_lines(call, &self.commands);
         // All commands are of one variant.
         self.commands.iter().take(1).for_each(|command| command.libraries.add_to(&mut call));
+        if let Some(program) = &self.watched {
+            call = call.with("--program").with(program);
+        }
         call.with(Word::Stdout(self.decision.clone()))
     }
 }

@@ -1,6 +1,6 @@
 //! The steps that record the training and count branches, and those that find out how.
 
-use super::{Stages, paths};
+use super::Stages;
 use crate::STATE_DIRECTORY;
 use crate::Step;
 use crate::call::{Input, Output};
@@ -27,14 +27,14 @@ impl Stages<'_> {
             // The CPU's branches are recorded at full speed; how long that takes decides nothing.
             Branches::Hardware | Branches::None => self.record_each(round, program, commands),
             _ => vec![
-                self.time(round, &commands),
+                self.time(round, program, &commands),
                 self.record_until_stable(round, program, commands),
             ],
         };
         // Counting reads recordings alone.
         let besides = |step: Step| match &step.request {
             Request::Aggregate(_) => step,
-            _ => step.besides(paths(&self.config.workload.inputs)),
+            _ => self.of_training(step),
         };
         steps.into_iter().map(besides).collect()
     }
@@ -79,7 +79,7 @@ impl Stages<'_> {
     }
 
     /// Times the training and decides how it is recorded.
-    fn time(&self, round: Round, commands: &[ProgramCommand]) -> Step {
+    fn time(&self, round: Round, program: &Path, commands: &[ProgramCommand]) -> Step {
         let record = &self.config.record;
         let name = format!("{}time-training", round.prefix());
         let request = TrainTime {
@@ -88,6 +88,8 @@ impl Stages<'_> {
             emulate_below: record.emulate_below.unwrap_or(config::Record::EMULATE_BELOW),
             budget: record.budget.unwrap_or(BUDGET),
             started_by_others: self.config.workload.not_emulatable().is_some(),
+            // Another program may run what is recorded of a library.
+            watched: self.config.build.libraries.is_empty().then(|| Input::from(program)),
             program_output: program_output(&name),
             commands: commands.to_vec(),
             weights: self.config.workload.weights.clone(),
@@ -149,7 +151,7 @@ impl Stages<'_> {
             program_output: program_output(&name),
             command: of_program(command, &self.files.base, &self.libraries("base")),
         };
-        Step::new(name, Request::TryCommand(request)).besides(paths(&self.config.evaluate.inputs))
+        self.of_evaluation(Step::new(name, Request::TryCommand(request)), command)
     }
 
     /// Counts the branches that a program takes on an evaluation command.
@@ -163,9 +165,7 @@ impl Stages<'_> {
             command: of_program(command, &program.path, &self.libraries(program.ending)),
         };
         // Not every machine has the emulator, and the measurement stands without it.
-        Step::new(name, Request::CountBranches(request))
-            .besides(paths(&self.config.evaluate.inputs))
-            .optional()
+        self.of_evaluation(Step::new(name, Request::CountBranches(request)), command).optional()
     }
 }
 

@@ -125,13 +125,20 @@ impl Told<'_> {
     fn open(&self, c: &Compared, nothing: &str) -> String {
         let needed = needed(c).map_or(String::new(), |needed| format!("; {needed}"));
         match c.interval {
-            Some([low, high]) if c.is_beyond(self.margin) => {
+            // A row alone whose interval leaves 1 out has been looked at more than once.
+            Some([low, high]) if low > 1.0 || high < 1.0 => {
                 let p = format!("p = {:.3} alone, {:.3} corrected", c.p_value, c.p_corrected);
-                let margin = self.margin * 100.0;
+                let beyond = match c.is_beyond(self.margin) {
+                    true => format!("lies beyond ±{} %", self.margin * 100.0),
+                    false => "leaves 1 out".to_owned(),
+                };
+                let among = match self.among {
+                    0 | 1 => String::new(),
+                    several => format!(" among {several} rows"),
+                };
                 format!(
-                    "the interval {low:.3} to {high:.3} lies beyond ±{margin} %, but among {} \
-                     rows that is not shown ({p}){needed}",
-                    self.among
+                    "the interval {low:.3} to {high:.3} {beyond}, but{among} that is not shown \
+                     ({p}){needed}"
                 )
             }
             _ => format!("{nothing} and none is ruled out{needed}"),

@@ -70,6 +70,9 @@ struct TimeArgs {
     /// Emulate none of the commands: they start the program by a script, or beside a server
     #[arg(long)]
     started_by_others: bool,
+    /// The program, which every command must run
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Put what the commands print into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
@@ -131,11 +134,13 @@ fn time(args: &TimeArgs, global: &Global) -> anyhow::Result<u8> {
     let weights = weigh::of(&args.weight, args.command.len(), "--command")?;
     // One command has the whole weight, however long it takes.
     let times = if args.command.len() > 1 { 3 } else { 1 };
-    let timed = args
-        .command
-        .iter()
-        .zip(weights)
-        .map(|(line, weight)| Ok(Timed { weight, ..training::time(line, times, log, &stop)? }));
+    let timed = args.command.iter().zip(weights).map(|(line, weight)| {
+        let timed = match &args.program {
+            Some(program) => build::trial::time(line, program, times, log, &stop)?,
+            None => training::time(line, times, log, &stop)?,
+        };
+        Ok(Timed { weight, ..timed })
+    });
     let timed = timed.collect::<anyhow::Result<_>>()?;
     let program = args.command.first().and_then(|line| split_words(line).ok()).unwrap_or_default();
     let program: Vec<OsString> = program.into_iter().map(Into::into).collect();

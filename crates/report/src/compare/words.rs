@@ -167,7 +167,7 @@ fn four_digits(value: f64) -> String {
 /// What calibration says about the machine.
 pub(crate) fn calibration(machine: &MeasuredMachine) -> String {
     let Some(c) = &machine.calibration else {
-        return "not calibrated: run planish compare calibrate".into();
+        return "not calibrated: run planish compare calibrate PROGRAM -- {bin} ARGUMENTS".into();
     };
     let [low, high] = c.interval.map(|share| share * 100.0);
     let mut text = format!(
@@ -472,7 +472,10 @@ mod tests {
     #[test]
     fn calibration_is_quoted_or_asked_for() {
         let mut machine = MeasuredMachine::default();
-        assert_eq!(calibration(&machine), "not calibrated: run planish compare calibrate");
+        assert_eq!(
+            calibration(&machine),
+            "not calibrated: run planish compare calibrate PROGRAM -- {bin} ARGUMENTS"
+        );
         machine.calibration = Some(::compare::result::Calibration {
             false_positive_rate: 0.046,
             interval: [0.031, 0.065],
