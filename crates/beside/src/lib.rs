@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Mode of what is not yet whole: its owner's alone.
 pub const PRIVATE: u32 = 0o600;
 /// What names begin with that nothing else looks for.
-const PREFIX: &str = ".planish-";
+pub const PREFIX: &str = ".planish-";
 /// Random letters and digits of a name.
 pub const RANDOM: usize = 8;
 /// Only the owners of files in a directory remove them; everybody writes there.

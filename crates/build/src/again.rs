@@ -33,10 +33,11 @@ impl Since {
         if !state.steps.contains_key(&step.name) {
             return None;
         }
-        let inputs = [step.inputs(), step.named.clone()].concat();
+        let named = step.named.iter().filter(|path| !state.is_written(path)).cloned();
+        let inputs: Vec<PathBuf> = step.inputs().into_iter().chain(named).collect();
         let is_below = |path: &Path| {
             inputs.iter().any(|input| {
-                input == Path::new(".")
+                (input == Path::new(".") && path.is_relative())
                     || path.starts_with(input)
                     || directory.join(path).starts_with(directory.join(input))
             })
@@ -66,7 +67,7 @@ impl Since {
     }
 }
 
-/// `again, as a.c and b.c changed, and c.c is new`.
+/// `runs again because a.c and b.c changed and c.c is new`.
 fn told([changed, new, gone]: &[Vec<PathBuf>; 3]) -> Option<String> {
     let part = |files: &[PathBuf], one: &str, several: &str| {
         let named: Vec<String> = files
@@ -88,7 +89,7 @@ fn told([changed, new, gone]: &[Vec<PathBuf>; 3]) -> Option<String> {
         part(gone, "is gone", "are gone"),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| format!("again, as {}", parts.join(", and ")))
+    (!parts.is_empty()).then(|| format!("runs again because {}", parts.join(" and ")))
 }
 
 #[cfg(test)]
@@ -101,7 +102,7 @@ mod tests {
         let line =
             told(&[files(&["a.c", "b.c"]), files(&["c.c"]), files(&["1", "2", "3", "4", "5"])]);
         let expected =
-            "again, as a.c and b.c changed, and c.c is new, and 1, 2, 3 and 2 more are gone";
+            "runs again because a.c and b.c changed and c.c is new and 1, 2, 3 and 2 more are gone";
         assert_eq!(line.as_deref(), Some(expected));
         assert_eq!(told(&Default::default()), None);
     }

@@ -39,7 +39,7 @@ pub enum Event<'a> {
     Skipped(&'a Step),
     /// A step begins.
     Started(&'a Step),
-    /// Why it runs once more.
+    /// Why it runs once more, or what it was found to write.
     Again(&'a Step, &'a str),
     /// It wrote a line to standard error.
     Said(&'a Step, &'a str),
@@ -84,13 +84,13 @@ pub fn run(
             continue;
         }
         observe(index, total, Event::Started(step));
-        let made_from = state.made_from(step, place.directory)?;
-        let named = state.named(step, place.directory)?;
+        let mut looked = state.look(step, place.directory)?;
         if let Some(reason) = since.reason(step, &mut state, place.directory) {
             observe(index, total, Event::Again(step, &reason));
         }
         state.steps.remove(&step.name);
         built_from.check(step, &state, place.directory)?;
+        begin(step, place, &mut state, looked.made_from())?;
         let began = Instant::now();
         let mut said = |source: Source, line: &str| {
             let event = if source == Source::Error { Event::Said } else { Event::Printed };
@@ -107,16 +107,38 @@ pub fn run(
             }
             Err(error) => return Err(error),
         }
-        let made_from = match state.note_written(step, place.directory, &named)? {
-            true => state.made_from(step, place.directory)?,
-            false => made_from,
-        };
-        state.note(step, place.directory, made_from, began.elapsed().as_secs_f64())?;
+        for file in state.note_written(step, place.directory, &mut looked)? {
+            let file = bounded_log::shown(&file.to_string_lossy());
+            let told = format!(
+                "{file} changed while the step ran, so planish takes it for what the command writes, and \
+                 looks at it no more (--again does)"
+            );
+            observe(index, total, Event::Again(step, &told));
+        }
+        state.note(step, place.directory, looked.made_from(), began.elapsed().as_secs_f64())?;
         state.write(place.directory)?;
         built_from.note_again(step, &mut state, place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
     }
     Ok(state)
+}
+
+/// A step that goes on with what an earlier run of it left does so only if that was made from the same.
+fn begin(step: &Step, place: Place, state: &mut State, made_from: String) -> Result<(), Error> {
+    let left = step.call().goes_on;
+    if left.is_empty() || state.begun.get(&step.name) == Some(&made_from) {
+        return Ok(());
+    }
+    for path in &left {
+        match std::fs::remove_file(place.directory.join(path)) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(file_error(path, "cannot remove", source));
+            }
+            _ => {}
+        }
+    }
+    state.begun.insert(step.name.clone(), made_from);
+    state.write(place.directory)
 }
 
 /// What an optional step made in an earlier call belongs to other inputs: nobody shall take it for

@@ -6,9 +6,6 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// How the names of files begin that are being written (`beside`).
-const UNFINISHED: &[u8] = b".planish-";
-
 /// The right to run steps in a directory, until it is dropped.
 #[derive(Debug)]
 pub struct Lock {
@@ -59,11 +56,10 @@ impl Lock {
                 owner.trim().parse::<u32>().map_or(String::new(), |pid| format!(" (pid {pid})"));
             return Err(Error::Locked { directory: directory.to_owned(), pid });
         }
-        // Nobody else writes here now: what an earlier planish that was killed had not finished is
-        // nobody's.
+        // What an earlier planish that was killed had not finished is nobody's.
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            if name.as_encoded_bytes().starts_with(UNFINISHED) {
+            if name.as_encoded_bytes().starts_with(beside::PREFIX.as_bytes()) {
                 let _ = std::fs::remove_file(entry.path());
             }
         }
@@ -93,7 +89,10 @@ mod tests {
         let expected = format!("another planish (pid {}) works in", std::process::id());
         assert!(message.starts_with(&expected), "{message}");
         drop(lock);
+        let left = folder.path().join(STATE_DIRECTORY).join(".planish-ABCDEFGH");
+        std::fs::write(&left, "").unwrap();
         assert!(Lock::take(folder.path()).is_ok());
+        assert!(!left.exists(), "what a killed planish left");
     }
 
     #[test]

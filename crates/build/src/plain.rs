@@ -1,14 +1,13 @@
 //! What a parser says of a wrong value, in words for those who wrote it.
 
 /// What serde calls a type, and what people call it.
-const TYPES: [(&str, &str); 12] = [
+const TYPES: [(&str, &str); 11] = [
     ("a sequence", "a list (as in [\"a\", \"b\"])"),
     ("a map", "a table"),
     ("a boolean", "true or false"),
-    ("a string", "a text"),
-    ("u8", COUNT),
-    ("u16", COUNT),
-    ("u32", COUNT),
+    ("u8", "a whole number from 0 to 255"),
+    ("u16", "a whole number from 0 to 65535"),
+    ("u32", "a whole number from 0 to 4294967295"),
     ("u64", COUNT),
     ("usize", COUNT),
     ("i64", "a whole number"),
@@ -17,7 +16,7 @@ const TYPES: [(&str, &str); 12] = [
 ];
 const COUNT: &str = "a whole number from 0";
 
-/// The message with its `invalid type: string "x", expected u32` as `found the text "x" where a
+/// The message with its `invalid type: string "x", expected u32` as `found the string "x" where a
 /// whole number from 0 is expected`; other lines as they are.
 pub(crate) fn plain(message: &str) -> String {
     message.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -32,7 +31,7 @@ fn reworded(line: &str) -> Option<String> {
         ["invalid type: ", "invalid value: "].iter().find_map(|words| line.split_once(words))?;
     let (found, wanted) = rest.rsplit_once(", expected ")?;
     let found = match found.split_once(' ') {
-        Some(("string", text)) => format!("the text {text}"),
+        Some(("string", text)) => format!("the string {text}"),
         Some(("integer", number)) => number.trim_matches('`').to_owned(),
         Some(("boolean", value)) => value.trim_matches('`').to_owned(),
         _ => match found.strip_prefix("floating point ") {
@@ -63,11 +62,11 @@ mod tests {
         for (said, expected) in [
             (
                 "invalid type: string \"x, expected\", expected u32",
-                "found the text \"x, expected\" where a whole number from 0 is expected",
+                "found the string \"x, expected\" where a whole number from 0 to 4294967295 is expected",
             ),
             (
                 "invalid value: integer `-3`, expected u32",
-                "found -3 where a whole number from 0 is expected",
+                "found -3 where a whole number from 0 to 4294967295 is expected",
             ),
             (
                 "  invalid type: floating point `1.5`, expected u64",
@@ -75,7 +74,7 @@ mod tests {
             ),
             (
                 "invalid type: boolean `true`, expected a string",
-                "found true where a text is expected",
+                "found true where a string is expected",
             ),
             ("invalid type: sequence, expected a map", "found a list where a table is expected"),
             ("invalid type: map, expected f64", "found a table where a number is expected"),

@@ -10,7 +10,7 @@ use crate::stages::Stages;
 use crate::target::{Knowledge, Target};
 use crate::toolchain::Toolchain;
 use crate::{Error, Plan, Step};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The whole way: build, record, aggregate, profile, rebuild, verify, lay out, compare, count
 /// branches, report.
@@ -89,9 +89,7 @@ pub fn optimize(
         steps.extend(counting);
     }
     steps.push(stages.report(&measured, file));
-    // With --set, what is meant stands in another file than the user's.
-    let configurations = [file, "planish.toml"].map(PathBuf::from);
-    steps.iter_mut().for_each(|step| step.not_inputs.extend(configurations.clone()));
+    steps.iter_mut().for_each(|step| step.not_inputs.push(file.into()));
     Ok(Plan { steps })
 }
 

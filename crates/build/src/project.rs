@@ -22,6 +22,8 @@ pub struct Project {
     pub directory: PathBuf,
     /// Its name there.
     pub file: String,
+    /// The user's own file, where --set made another of it.
+    given: Option<PathBuf>,
     /// The compilers it asks for.
     pub tools: Toolchain,
     /// What its build command says of rustc.
@@ -101,6 +103,10 @@ impl Project {
             config,
             directory: directory.to_owned(),
             file: file.to_string_lossy().into_owned(),
+            given: said_in
+                .canonicalize()
+                .ok()
+                .and_then(|given| given.strip_prefix(directory).ok().map(Path::to_owned)),
             tools,
             rust,
         })
@@ -111,7 +117,9 @@ impl Project {
     /// # Errors
     /// Where the project asks for what cannot be planned.
     pub fn plan(&self) -> Result<Plan, Error> {
-        plan::optimize(&self.config, &self.tools, &self.directory, &self.file)
+        let mut plan = plan::optimize(&self.config, &self.tools, &self.directory, &self.file)?;
+        plan.steps.iter_mut().for_each(|step| step.not_inputs.extend(self.given.clone()));
+        Ok(plan)
     }
 
     /// The one step that builds the program with what is given: a layout goes with the profile of
@@ -145,7 +153,7 @@ impl Project {
         let relocations = layout.is_some() && self.config.optimize.places_rest();
         let target = Target { reuses, address_map, relocations, layout: layout.as_ref(), ..plain };
         let mut step = build_step(&self.config, &self.tools, &self.directory, target)?;
-        step.not_inputs.push(self.file.clone().into());
+        step.not_inputs.extend([self.file.clone().into()].into_iter().chain(self.given.clone()));
         Ok((Plan { steps: vec![step] }, kept))
     }
 }

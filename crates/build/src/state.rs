@@ -19,6 +19,9 @@ pub struct State {
     pub steps: BTreeMap<String, Done>,
     /// Hashes of files, valid while size and time of change stay.
     files: BTreeMap<PathBuf, Known>,
+    /// What the steps were made from that go on with what they left when they were interrupted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) begun: BTreeMap<String, String>,
     /// Files that commands of the user's name and write.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     written: BTreeSet<PathBuf>,
@@ -33,6 +36,26 @@ pub struct Done {
     pub outputs: BTreeMap<PathBuf, String>,
     /// How long it took.
     pub seconds: f64,
+}
+
+/// What decides what a step makes, as it was when somebody looked.
+pub(crate) struct Looked {
+    /// Over the request and its inputs.
+    asked: Sha256,
+    /// The files that its commands name, with the SHA-256 of each.
+    named: BTreeMap<PathBuf, String>,
+}
+
+impl Looked {
+    /// The hash over it.
+    pub(crate) fn made_from(&self) -> String {
+        let mut hash = self.asked.clone();
+        for (path, sha256) in &self.named {
+            hash.update(path.to_string_lossy().as_bytes());
+            hash.update(sha256);
+        }
+        hex::encode(hash.finalize())
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -96,17 +119,24 @@ impl State {
             let hash = self.file_hash(&path, &directory.join(&path))?;
             outputs.insert(path, hash);
         }
+        self.begun.remove(&step.name);
         self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds });
         Ok(())
     }
 
     /// The hash over everything that decides what a step makes.
     pub fn made_from(&mut self, step: &Step, directory: &Path) -> Result<String, Error> {
+        Ok(self.look(step, directory)?.made_from())
+    }
+
+    /// Looks at everything that decides what a step makes.
+    pub(crate) fn look(&mut self, step: &Step, directory: &Path) -> Result<Looked, Error> {
         let mut hash = Sha256::new();
         hash.update(env!("CARGO_PKG_VERSION"));
         let asked = (&step.name, step.call(), &step.besides, step.optional);
         hash.update(serde_json::to_vec(&asked).unwrap_or_default());
-        let left_out = [step.not_inputs.clone(), step.outputs()].concat();
+        let written: Vec<PathBuf> = self.written.iter().cloned().collect();
+        let left_out = [step.not_inputs.clone(), step.outputs(), written].concat();
         for input in &step.inputs() {
             let full = directory.join(input);
             hash.update(input.to_string_lossy().as_bytes());
@@ -116,45 +146,44 @@ impl State {
                 hash.update(self.file_hash(input, &full)?);
             }
         }
-        for (path, sha256) in self.named(step, directory)? {
-            hash.update(path.to_string_lossy().as_bytes());
-            hash.update(sha256);
-        }
-        Ok(hex::encode(hash.finalize()))
+        Ok(Looked { asked: hash, named: self.named(step, directory)? })
     }
 
     /// The files that a step's commands name, with the SHA-256 of each, but those that they write.
-    pub(crate) fn named(
-        &mut self,
-        step: &Step,
-        directory: &Path,
-    ) -> Result<BTreeMap<PathBuf, String>, Error> {
+    fn named(&mut self, step: &Step, directory: &Path) -> Result<BTreeMap<PathBuf, String>, Error> {
         let mut all = BTreeMap::new();
         for path in step.named.iter().filter(|path| !path.starts_with(STATE_DIRECTORY)) {
             let full = directory.join(path);
             // What cannot be read is the command's to tell.
-            if !self.written.contains(path) && full.is_file() && File::open(&full).is_ok() {
+            if !self.is_written(path) && full.is_file() && File::open(&full).is_ok() {
                 all.insert(path.clone(), self.file_hash(path, &full)?);
             }
         }
         Ok(all)
     }
 
-    /// Notes which of the files that a step's commands name are others than `before` it ran: these
-    /// they write.
+    /// Whether commands write a file that they name.
+    pub(crate) fn is_written(&self, path: &Path) -> bool {
+        self.written.contains(path)
+    }
+
+    /// Of the files that a step's commands name, those are written by them that changed while it ran:
+    /// they no longer decide what it is made from. Told are those that were there before.
     pub(crate) fn note_written(
         &mut self,
         step: &Step,
         directory: &Path,
-        before: &BTreeMap<PathBuf, String>,
-    ) -> Result<bool, Error> {
+        looked: &mut Looked,
+    ) -> Result<Vec<PathBuf>, Error> {
         let after = self.named(step, directory)?;
-        let all: BTreeSet<&PathBuf> = before.keys().chain(after.keys()).collect();
-        let written: Vec<PathBuf> =
-            all.into_iter().filter(|&path| before.get(path) != after.get(path)).cloned().collect();
-        let found = !written.is_empty();
-        self.written.extend(written);
-        Ok(found)
+        let before = &mut looked.named;
+        self.written.extend(after.keys().filter(|path| !before.contains_key(*path)).cloned());
+        let differs = |(path, sha256): &(&PathBuf, &String)| after.get(*path) != Some(*sha256);
+        let changed: Vec<PathBuf> =
+            before.iter().filter(differs).map(|(path, _)| path.clone()).collect();
+        before.retain(|path, _| !changed.contains(path));
+        self.written.extend(changed.iter().cloned());
+        Ok(changed)
     }
 
     /// The files that were looked at, each with the SHA-256 of what it held then.

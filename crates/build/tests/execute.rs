@@ -142,14 +142,14 @@ fn why_a_step_runs_again_is_told_once_and_not_of_one_that_is_new() {
     assert!(told(&plan).is_empty() && told(&plan).is_empty());
     source("a.c", "another");
     source("c.c", "one");
-    assert_eq!(told(&plan), ["first: again, as src/a.c changed, and src/c.c is new"]);
+    assert_eq!(told(&plan), ["first: runs again because src/a.c changed and src/c.c is new"]);
     std::fs::remove_file(folder.path().join("src/b.c")).unwrap();
-    assert_eq!(told(&plan), ["first: again, as src/b.c is gone"]);
+    assert_eq!(told(&plan), ["first: runs again because src/b.c is gone"]);
     // What is gone is told once, also when the step runs again for another reason.
     std::fs::remove_file(folder.path().join(&first)).unwrap();
     assert!(told(&plan).is_empty());
     source("new.c", "one");
-    assert_eq!(told(&plan), ["first: again, as src/new.c is new"]);
+    assert_eq!(told(&plan), ["first: runs again because src/new.c is new"]);
 }
 
 #[test]

@@ -246,8 +246,8 @@ impl Runner for Programs<'_> {
             }
             if !self.design.ignore_output && outcome.run.output_sha256 != first.output_sha256 {
                 return Err(Error::Design(
-                    "the base prints something else than when the measurement began; start a new \
-                     one without --resume"
+                    "the base prints something else than when the measurement began; begin a new \
+                     one, without the runs that are there"
                         .into(),
                 ));
             }

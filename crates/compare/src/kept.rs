@@ -25,8 +25,8 @@ pub enum Resume {
     No,
     /// With what the file holds, which must be of this measurement.
     Yes,
-    /// Where the file holds this measurement and rounds are missing; else it begins anew.
-    Unfinished,
+    /// Where the file holds this measurement; else it begins anew.
+    IfSame,
 }
 
 impl From<bool> for Resume {
@@ -48,23 +48,10 @@ impl<'a> Keep<'a> {
     pub(crate) fn before(&self, design: &Design) -> Result<Recorded, Error> {
         match (self.resumable(), self.resume) {
             (None, _) => Ok(Recorded::default()),
-            (Some(path), Resume::Unfinished) => {
-                let found = resumed(path, design).ok().filter(is_unfinished);
-                Ok(found.unwrap_or_default())
-            }
+            (Some(path), Resume::IfSame) => Ok(resumed(path, design).unwrap_or_default()),
             (Some(path), _) => resumed(path, design),
         }
     }
-}
-
-/// Are whole rounds missing, of the first block or of a second one that had begun?
-fn is_unfinished(found: &Recorded) -> bool {
-    let (first, whole) = (found.design.rounds, *found.design.second_block().end());
-    (0..found.design.benchmarks.len()).any(|benchmark| {
-        let own = found.runs.iter().filter(|run| run.benchmark == benchmark);
-        let last = own.map(|run| run.round).max().unwrap_or(0);
-        last < first || (first < last && last < whole)
-    })
 }
 
 /// The SHA-256 of a file. Folders, which stand for the libraries in them, have none.
@@ -168,15 +155,11 @@ pub fn resumed(path: &Path, design: &Design) -> Result<Recorded, Error> {
 }
 
 /// Begins the file of runs, or writes it anew with those that it has. The second result is where what
-/// is replaced is kept, if that is wanted and it held runs.
+/// is replaced is kept, if it held runs.
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn begin(
-    path: &Path,
-    found: &Recorded,
-    keep_old: bool,
-) -> Result<(File, Option<PathBuf>), Error> {
+pub fn begin(path: &Path, found: &Recorded) -> Result<(File, Option<PathBuf>), Error> {
     // Written anew also when going on: a torn last line and another number of rounds are then right
     // by construction.
     let mut file = beside::Unfinished::at(path).map_err(Error::file(path))?;
@@ -188,7 +171,7 @@ pub fn begin(
     write(&mut file).map_err(Error::file(path))?;
     let holds_runs = || read(path).map_or(true, |old| !old.runs.is_empty());
     let mut kept = None;
-    if keep_old && found.runs.is_empty() && path.is_file() && holds_runs() {
+    if found.runs.is_empty() && path.is_file() && holds_runs() {
         // As perf keeps perf.data.old.
         let mut old = path.as_os_str().to_owned();
         old.push(".old");

@@ -32,10 +32,10 @@ pub fn measure(
         kept::replaceable(path, &design)?;
     }
     let before = keep.before(&design)?;
-    if keep.resume == Resume::Unfinished && !before.runs.is_empty() {
+    if keep.resume == Resume::IfSame && !before.runs.is_empty() {
+        let (runs, rounds) = (before.runs.len(), before.rounds());
         teller.note(&format!(
-            "going on after round {} of an earlier call that was interrupted",
-            before.rounds()
+            "going on with {runs} runs of an earlier call, which had ended {rounds} rounds"
         ));
     }
     design.looked = before.looks();
@@ -48,7 +48,7 @@ pub fn measure(
     let found = run(&design, stop, before, &mut keeper);
     keeper.teller.end();
     let (found, interrupted) = (found?, stop.load(Ordering::Relaxed));
-    if interrupted && keep.resume != Resume::Unfinished && found.rounds() > 0 {
+    if interrupted && keep.resume != Resume::IfSame && found.rounds() > 0 {
         // What is told now has been seen when the measurement goes on.
         keeper.write(|file| runs::write_looked(file, found.rounds()))?;
     }
@@ -112,7 +112,7 @@ pub fn judge(
         }
     };
     // Of what is gone on with by itself, nobody sees a result before its end.
-    let untold = |interrupted| match interrupted && keep.resume == Resume::Unfinished {
+    let untold = |interrupted| match interrupted && keep.resume == Resume::IfSame {
         true => Err(Error::Interrupted("the next call goes on with the measurement".into())),
         false => Ok(()),
     };
@@ -163,8 +163,6 @@ fn to_confirm(recorded: &Recorded, told: &Measurement) -> BTreeSet<usize> {
 /// Writes what happens to the file of runs, and tells it.
 struct Keeper<'a> {
     path: Option<&'a Path>,
-    /// Whether runs of an earlier measurement are kept under another name.
-    keeps_old: bool,
     /// Open once the measurement has begun.
     file: Option<File>,
     teller: &'a mut dyn Teller,
@@ -172,8 +170,7 @@ struct Keeper<'a> {
 
 impl<'a> Keeper<'a> {
     fn of(keep: Keep<'a>, file: Option<File>, teller: &'a mut dyn Teller) -> Keeper<'a> {
-        let keeps_old = keep.resume != Resume::Unfinished;
-        Keeper { path: keep.raw, keeps_old, file, teller }
+        Keeper { path: keep.raw, file, teller }
     }
 
     fn write(&mut self, what: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), Error> {
@@ -187,7 +184,7 @@ impl<'a> Keeper<'a> {
 impl Observer for Keeper<'_> {
     fn begun(&mut self, found: &Recorded) -> Result<(), Error> {
         if let (Some(path), None) = (self.path, &self.file) {
-            let (file, old) = kept::begin(path, found, self.keeps_old)?;
+            let (file, old) = kept::begin(path, found)?;
             self.file = Some(file);
             if let Some(old) = old {
                 let (old, path) = (old.display(), path.display());

@@ -68,7 +68,7 @@ pub struct Run {
 
 impl Recorded {
     /// Rounds that every binary of a benchmark finished after the warm-up, the fewest of all
-    /// benchmarks; what was stopped or decided early counts by its last round.
+    /// benchmarks; what was stopped or decided early counts by its last round, or the one before.
     pub fn rounds(&self) -> u32 {
         let last = |benchmark| {
             let runs = |round| {

@@ -257,50 +257,51 @@ fn an_interrupted_recording_goes_on_behind_its_last_whole_round() {
 }
 
 #[test]
-fn an_interrupted_comparison_goes_on_after_its_last_whole_round() {
+fn an_interrupted_comparison_goes_on_unless_its_input_changed() {
     if !can_build() {
         return;
     }
     let project = Project::new("[workload]\ntrain = '{bin} dense 3000'\n");
+    std::fs::write(project.at("input.txt"), "one").unwrap();
     let planish = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
-        command.args([
-            "optimize",
-            "--set",
-            "evaluate.rounds=300",
-            "--set",
-            "record.count_branches=false",
-        ]);
+        command.args(["optimize", "--evaluate", "{bin} dense 2000 input.txt"]);
+        command.args(["--set", "evaluate.rounds=300", "--set", "record.count_branches=false"]);
+        command.args(["--set", "build.sources=['app.c']"]);
         command.current_dir(project.folder.path()).env("NO_COLOR", "1").stderr(Stdio::piped());
         command
     };
-    let runs = || {
-        let kept = std::fs::read_to_string(project.at(".planish/runs-1.jsonl"));
-        kept.map_or(0, |text| text.lines().count())
-    };
-    let mut first = planish().spawn().unwrap();
-    for _ in 0..6000 {
-        if runs() > 40 || first.try_wait().unwrap().is_some() {
-            break;
+    let kept = || std::fs::read_to_string(project.at(".planish/runs-1.jsonl")).unwrap_or_default();
+    let interrupted = |lines: usize| {
+        let mut running = planish().spawn().unwrap();
+        for _ in 0..6000 {
+            if kept().lines().count() > lines || running.try_wait().unwrap().is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
         }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let asked = Command::new("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
-    let first = first.wait_with_output().unwrap();
-    let said = text(&first.stderr);
-    assert!(asked.success() && first.status.code() == Some(130) && runs() > 40, "{said}");
-    let second = planish().output().unwrap();
-    let said = text(&second.stderr);
-    assert!(said.contains("of an earlier call that was interrupted"), "{said}");
-    assert!(said.contains("going on after round "), "{said}");
+        let asked =
+            Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+        let running = running.wait_with_output().unwrap();
+        let said = text(&running.stderr);
+        assert!(asked.success() && running.status.code() == Some(130), "{said}");
+        assert!(kept().lines().count() > lines, "{said}");
+        said
+    };
+    interrupted(40);
+    std::fs::write(project.at("input.txt"), "another").unwrap();
+    let said = interrupted(kept().lines().count() + 20);
+    assert!(!said.contains("going on with"), "runs of other input: {said}");
+    let whole = || text(&planish().output().unwrap().stderr);
+    let said = whole();
+    assert!(said.contains("going on with ") && said.contains("build: up to date"), "{said}");
     assert!(!said.contains("told after"), "nobody has seen a result: {said}");
-    let kept = std::fs::read_to_string(project.at(".planish/runs-1.jsonl")).unwrap();
     let is_last = |line: &&str| line.contains("\"round\":300,");
-    assert_eq!(kept.lines().filter(is_last).count(), 2, "{said}");
+    assert_eq!(kept().lines().filter(is_last).count(), 2, "{said}");
     // A measurement that came to its end is not gone on with.
     std::fs::remove_file(project.at(".planish/compare-1.json")).unwrap();
-    let third = text(&planish().output().unwrap().stderr);
-    assert!(!third.contains("going on after round "), "{third}");
+    let said = whole();
+    assert!(!said.contains("going on with "), "{said}");
 }
 
 #[test]

@@ -38,7 +38,10 @@ pub(crate) fn members(path: &Path, bytes: &[u8]) -> Result<Vec<Member>, Error> {
         let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
         // A name ends at a slash and the end of a line where it is written.
         if name.is_empty() || name.contains('\n') {
-            return Err(broken(path, format!("a member of the name {name:?}")));
+            return Err(broken(
+                path,
+                format!("its member {name:?} has no usable name; make the library anew with ar"),
+            ));
         }
         members.push(Member { name, bytes });
     }

@@ -79,7 +79,7 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
         .flat_map(|line| line.trim_start().trim_start_matches(':').split_whitespace())
         .collect();
     let own = targets(&text).filter(|target| is_named_after(directory, target));
-    let own = own.max_by_key(|target| target.len()).map(str::to_owned).filter(is_program);
+    let own = own.map(str::to_owned).filter(is_program).max_by_key(String::len);
     let files = names.iter().filter(|name| !phony.contains(&name.as_str())).cloned();
     let likely: Vec<String> = own.into_iter().chain(files).collect();
     if !likely.is_empty() {

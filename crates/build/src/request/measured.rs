@@ -89,7 +89,7 @@ impl Compare {
             .with_if(self.ignore_output, "--ignore-output")
             .with("--raw")
             .with(&self.runs)
-            .with("--resume-unfinished")
+            .with("--resume-if-same")
             // One that is not there is named, too: the comparison says that it goes without it.
             .with_all(self.programs.iter().map(|(program, _)| program));
         for program in optional {

@@ -144,6 +144,12 @@ fn outliers(runs: &Runs) -> Option<String> {
     }
     let causes: Vec<String> =
         causes.into_iter().map(|(cause, n)| format!("{n} × {cause}")).collect();
+    if let [only] = &*far {
+        let (round, cause, all) = (only.round, cause(only), runs.used.len());
+        return Some(format!(
+            "one of {all} runs lies far out (round {round}; {cause}); it is kept, the statistic is robust"
+        ));
+    }
     let more = if far.len() > 8 { ", …" } else { "" };
     Some(format!(
         "{} of {} runs lie far out (rounds {}{more}; {}); they are kept, the statistic is robust",

@@ -130,15 +130,15 @@ impl Told<'_> {
                 let p = format!("p = {:.3} alone, {:.3} corrected", c.p_value, c.p_corrected);
                 let beyond = match c.is_beyond(self.margin) {
                     true => format!("lies beyond ±{} %", self.margin * 100.0),
-                    false => "leaves 1 out".to_owned(),
+                    false => "excludes 1".to_owned(),
                 };
-                let among = match self.among {
-                    0 | 1 => String::new(),
-                    several => format!(" among {several} rows"),
+                let corrected = match self.among {
+                    0 | 1 => "for looking more than once".to_owned(),
+                    several => format!("for {several} rows"),
                 };
                 format!(
-                    "the interval {low:.3} to {high:.3} {beyond}, but{among} that is not shown \
-                     ({p}){needed}"
+                    "the interval {low:.3} to {high:.3} {beyond}, but corrected {corrected} that is \
+                     not significant ({p}){needed}"
                 )
             }
             _ => format!("{nothing} and none is ruled out{needed}"),
@@ -176,17 +176,6 @@ impl Told<'_> {
         let margin = self.margin * 100.0;
         if c.negligible {
             warnings.push(format!("the difference is shown but negligible: within ±{margin} %"));
-        }
-        if c.verdict == Verdict::Undecided
-            && c.p_value < 0.05
-            && self.among > 1
-            && !c.is_beyond(self.margin)
-        {
-            let p = format!(
-                "p = {:.3} alone, {:.3} corrected for the number of rows",
-                c.p_value, c.p_corrected
-            );
-            warnings.push(format!("not shown among so many comparisons: {p}"));
         }
         match &c.layouts {
             None => warnings.extend(self.without_layouts(c)),

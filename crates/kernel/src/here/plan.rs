@@ -99,7 +99,7 @@ pub fn begin(directory: &Path, planish: &Path, wanted: Begin<'_>) -> Result<Plan
     std::fs::create_dir_all(directory).map_err(Error::io(directory))?;
     let raw = runs(directory);
     kept::replaceable(&raw, &design)?;
-    kept::begin(&raw, &Recorded { design, ..Recorded::default() }, true)?;
+    kept::begin(&raw, &Recorded { design, ..Recorded::default() })?;
     let service = service(directory, planish)?;
     beside::write(&unit(directory), service).map_err(Error::io(unit(directory)))?;
     let text = serde_json::to_string_pretty(&plan).map_err(Error::doing("the plan"))? + "\n";

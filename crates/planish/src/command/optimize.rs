@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Build, record, profile, rebuild, measure and report, all from planish.toml.
 ///
-/// Every step is a command that you can type by hand (--dry-run prints them). A finished step is
+/// Every step is a command: --dry-run prints each with what it reads and makes. A finished step is
 /// not repeated unless its inputs changed; after Ctrl-C the same command goes on. Everything made
 /// is in .planish/, next to planish.toml. Without a planish.toml, name the build system and the
 /// work: planish optimize --cargo --train '{bin} a' --evaluate '{bin} b'. Exit code: 0 fine, 1 the

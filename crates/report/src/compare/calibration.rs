@@ -34,8 +34,8 @@ pub fn calibration(c: &Calibration, file: &Path) -> String {
         let _ = writeln!(
             text,
             "The machine was busy: others used {} of the CPUs, runs waited {} of their time for \
-             one. The calibration is marked so; repeat it on an idle machine if you measure on \
-             one.",
+             one. Whatever quotes this calibration says so; repeat it on an idle machine if you \
+             measure on one.",
             share(c.others_share),
             share(c.queued_share)
         );

@@ -191,9 +191,9 @@ pub struct How {
     /// Go on with the measurement that the file of --raw holds
     #[arg(long)]
     pub resume: bool,
-    /// Go on with it only if it is this measurement and was interrupted; else begin anew
+    /// Go on with it if it is this measurement, else begin anew; interrupted, tell nothing
     #[arg(long, conflicts_with = "resume")]
-    pub resume_unfinished: bool,
+    pub resume_if_same: bool,
 }
 
 /// What to tell, and where.
@@ -273,7 +273,7 @@ impl How {
 
     /// Whether an earlier measurement is gone on with.
     pub fn resuming(&self) -> Resume {
-        if self.resume_unfinished { Resume::Unfinished } else { self.resume.into() }
+        if self.resume_if_same { Resume::IfSame } else { self.resume.into() }
     }
 
     /// Where the runs are kept.

@@ -132,7 +132,7 @@ impl Measuring<'_> {
         let raw: Vec<PathBuf> = raw.iter().flat_map(|path| raw_files(path, &all)).collect();
         for (path, recorded) in raw.iter().zip(&all) {
             compare::kept::replaceable(path, &recorded.design)?;
-            compare::kept::begin(path, recorded, true)?;
+            compare::kept::begin(path, recorded)?;
         }
         Ok(Some(Measured { analysis, raw, sizes: sizes(&design) }))
     }
