@@ -200,11 +200,32 @@ fn a_server_is_recorded_and_only_its_time_is_compared() {
     }
 }
 
+/// A project whose training is this line of Python.
+fn trained_by(python: &str) -> Project {
+    Project::new(&format!(
+        "[workload]\ntrain = \"python3 -c '{python}'\"\n[evaluate]\ncommand = '{{bin}} eval \
+         20000'\nrounds = 6\n[record]\nseconds = 0\n"
+    ))
+}
+
 #[test]
-fn training_that_never_runs_the_program_is_an_error_that_says_what_ran() {
-    let project = Project::new(
-        "[workload]\ntrain = \"python3 -c 'print(sum(i % 7 for i in range(20000000)))'\"\n\
-         [evaluate]\ncommand = '{bin} eval 20000'\nrounds = 6\n[record]\nseconds = 0\n",
+fn training_that_never_runs_the_program_is_refused_before_it_is_recorded() {
+    let project = trained_by("print(3)");
+    if !can_train(&project) {
+        return;
+    }
+    let done = project.planish(&["optimize"]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("never ran .planish/app.base; name the program by {bin}"), "{said}");
+    assert!(!project.at(".planish/train-1.data").exists());
+}
+
+#[test]
+fn training_of_which_nothing_is_in_the_program_is_an_error_that_says_what_ran() {
+    // It opens the program, as running it does.
+    let project = trained_by(
+        "import os; open(os.environ[\\\"PLANISH_BIN\\\"]); print(sum(i % 7 for i in range(20000000)))",
     );
     if !can_train(&project) {
         return;
