@@ -45,17 +45,17 @@ impl Since {
         let mut found: [Vec<PathBuf>; 3] = Default::default();
         let [changed, new, gone] = &mut found;
         for (path, sha256) in state.known() {
-            if path.starts_with(STATE_DIRECTORY)
+            let then = self.files.get(path).map(String::as_str);
+            // Those that nobody changed are the most, and need no look at the disk.
+            if then == Some(sha256)
+                || path.starts_with(STATE_DIRECTORY)
                 || !is_below(path)
                 || !directory.join(path).exists()
             {
                 continue;
             }
-            match self.files.insert(path.to_owned(), sha256.to_owned()) {
-                None => new.push(path.to_owned()),
-                Some(then) if then != sha256 => changed.push(path.to_owned()),
-                Some(_) => {}
-            }
+            if then.is_some() { &mut *changed } else { &mut *new }.push(path.to_owned());
+            self.files.insert(path.to_owned(), sha256.to_owned());
         }
         let lost = |path: &&PathBuf| is_below(path) && !directory.join(path).exists();
         gone.extend(self.files.keys().filter(lost).cloned());

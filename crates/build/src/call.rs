@@ -157,8 +157,8 @@ pub struct Call {
     pub reads: Vec<Input>,
     /// Directories emptied before it runs.
     pub fresh_directories: Vec<PathBuf>,
-    /// Outputs that the program goes on with where an earlier run of it was interrupted: what lies
-    /// there stays, also when it fails.
+    /// Files by which the program goes on where an earlier run of it was interrupted: they stay, also
+    /// when it fails, as long as it is made from the same.
     pub goes_on: Vec<PathBuf>,
     /// Files copied to outputs when the program has ended well: (made, output).
     pub collect: Vec<(PathBuf, Output)>,

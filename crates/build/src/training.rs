@@ -238,7 +238,7 @@ fn time_once(line: &str, log: Option<&Path>, stop: &AtomicBool) -> Result<Timed,
         let good = match status.code() {
             Some(code) => format!(
                 "it must end with 0, or with one of exit_codes in [workload] and [evaluate]: if {code} is as good, \
-                 name it there, or with --set 'workload.exit_codes=[{code}]'"
+                 name it there, or with --set 'workload.exit_codes=[{code}]' and 'evaluate.exit_codes=[{code}]'"
             ),
             None => "it must end with exit code 0".to_owned(),
         };

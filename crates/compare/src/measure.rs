@@ -44,7 +44,7 @@ pub fn measure(
     // for now.
     let total = executions(&design, true) * design.benchmarks.len() as u64;
     teller.begin(Work::Runs, before.runs.len() as u64, total);
-    let mut keeper = Keeper::of(keep, None, teller);
+    let mut keeper = Keeper { path: keep.raw, file: None, teller };
     let found = run(&design, stop, before, &mut keeper);
     keeper.teller.end();
     let (found, interrupted) = (found?, stop.load(Ordering::Relaxed));
@@ -72,7 +72,7 @@ pub fn measure_by<R: Runner>(
     let design = &before.design;
     let done: BTreeSet<_> = before.runs.iter().map(|run| (run.round, run.slot())).collect();
     teller.begin(work, done.len() as u64, executions(design, runner.has_warm_up()));
-    let mut keeper = Keeper::of(keep, None, teller);
+    let mut keeper = Keeper { path: keep.raw, file: None, teller };
     let found = rounds(runner, before, None, stop, &mut keeper);
     keeper.teller.end();
     found
@@ -130,7 +130,7 @@ pub fn judge(
     ));
     let append = |path| beside::append(path).map_err(Error::file(path));
     let file = keep.raw.map(append).transpose()?;
-    let mut keeper = Keeper::of(keep, file, teller);
+    let mut keeper = Keeper { path: keep.raw, file, teller };
     let found = confirm(&design, stop, first.recorded, &mut keeper, &slower)?;
     let interrupted = stop.load(Ordering::Relaxed);
     untold(interrupted)?;
@@ -168,11 +168,7 @@ struct Keeper<'a> {
     teller: &'a mut dyn Teller,
 }
 
-impl<'a> Keeper<'a> {
-    fn of(keep: Keep<'a>, file: Option<File>, teller: &'a mut dyn Teller) -> Keeper<'a> {
-        Keeper { path: keep.raw, file, teller }
-    }
-
+impl Keeper<'_> {
     fn write(&mut self, what: impl FnOnce(&mut File) -> std::io::Result<()>) -> Result<(), Error> {
         match (self.path, &mut self.file) {
             (Some(path), Some(file)) => what(file).map_err(Error::file(path)),

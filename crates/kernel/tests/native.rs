@@ -6,7 +6,7 @@
 
 mod um_tree;
 
-use compare::{AnalysisOptions, Keep, Settings, Teller, Verdict, Work};
+use compare::{AnalysisOptions, Keep, Resume, Settings, Teller, Verdict, Work};
 use kernel::experiment::{Experiment, Form, Images, KernelVariant, Timing, design, timed};
 use kernel::make::Make;
 use std::collections::BTreeSet;
@@ -134,7 +134,7 @@ fn kernels_that_are_processes_are_judged_by_their_cpu_time() {
         let timing = Timing {
             sections: "all",
             percent: 100,
-            keep: Keep { raw: Some(&raw), resume: bool::into(resume) },
+            keep: Keep { raw: Some(&raw), resume: Resume::from(resume) },
             directory: directory.path(),
         };
         let design = design(variants, &settings).unwrap();

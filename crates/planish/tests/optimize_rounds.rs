@@ -257,6 +257,27 @@ fn an_interrupted_recording_goes_on_behind_its_last_whole_round() {
 }
 
 #[test]
+fn a_recording_of_other_input_does_not_go_on_with_what_is_there() {
+    if !can_build() || !can_emulate() {
+        return;
+    }
+    let project = Project::new(
+        "[workload]\ntrain = '{bin} dense 3000 input.txt'\n[record]\nbranches = 'emulated'\ncount_branches = false\n",
+    );
+    std::fs::write(project.at("input.txt"), "one").unwrap();
+    let sources = ["optimize", "--set", "build.sources=['app.c']"];
+    std::fs::write(project.at("fails"), "4\n").unwrap();
+    let failed = project.planish(&sources);
+    assert_eq!(failed.status.code(), Some(2), "{}", text(&failed.stderr));
+    assert!(project.at(".planish/train.rounds.json").is_file());
+    std::fs::remove_file(project.at("fails")).unwrap();
+    std::fs::write(project.at("input.txt"), "another").unwrap();
+    let said = text(&project.planish(&sources).stderr);
+    assert!(said.contains("build: up to date"), "{said}");
+    assert!(!said.contains("recorded already"), "{said}");
+}
+
+#[test]
 fn an_interrupted_comparison_goes_on_unless_its_input_changed() {
     if !can_build() {
         return;

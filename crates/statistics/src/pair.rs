@@ -20,7 +20,7 @@
 //! takes about twelve tests. With very many rounds fewer patterns are drawn, never under 1,999.
 
 use crate::distribution::{normal_quantile, t_quantile};
-use crate::robust::{mean, median, running_median, spread};
+use crate::robust::{mean, median, median_around, spread};
 use crate::swaps::Swaps;
 
 /// Whose run is it?
@@ -105,9 +105,9 @@ impl PairTest {
             None => log + common,
         };
         let levels: Vec<f64> = self.logs.iter().zip(&self.points).map(level).collect();
-        for (baseline, point) in running_median(&levels).into_iter().zip(&self.points) {
+        for (at, point) in self.points.iter().enumerate() {
             if let (Some(side), Some(round)) = (side(point.label), rounds.get_mut(point.round)) {
-                round[side] -= baseline;
+                round[side] -= median_around(&levels, at);
             }
         }
         let mut all: Vec<f64> = rounds.iter().flatten().copied().collect();

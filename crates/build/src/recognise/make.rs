@@ -60,9 +60,10 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
         }
     }
     // The first rule, and what usually stands for everything.
+    let mut needed: Vec<String> = Vec::new();
     for target in ["all", "default"] {
         let rules = text.lines().filter_map(|line| line.strip_prefix(target)?.strip_prefix(':'));
-        names.extend(rules.flat_map(|line| line.split_whitespace().map(str::to_owned)));
+        needed.extend(rules.flat_map(|line| line.split_whitespace().map(str::to_owned)));
     }
     let is_program = |name: &String| {
         !name.is_empty()
@@ -72,18 +73,23 @@ pub(super) fn found(directory: &Path, file: &str) -> Found {
                 .contains(&name.as_str())
     };
     names.retain(is_program);
-    // What `.PHONY` lists is rarely a file, but for the program that the project is named after.
+    needed.retain(is_program);
+    if names.is_empty() {
+        // No variable names a program: then it may be a target that the project is named after.
+        let own = targets(&text).filter(|target| is_named_after(directory, target));
+        names.extend(own.map(str::to_owned).filter(is_program).max_by_key(String::len));
+    }
+    // What `.PHONY` lists is rarely a file.
     let phony: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix(".PHONY"))
         .flat_map(|line| line.trim_start().trim_start_matches(':').split_whitespace())
         .collect();
-    let own = targets(&text).filter(|target| is_named_after(directory, target));
-    let own = own.map(str::to_owned).filter(is_program).max_by_key(String::len);
-    let files = names.iter().filter(|name| !phony.contains(&name.as_str())).cloned();
-    let likely: Vec<String> = own.into_iter().chain(files).collect();
-    if !likely.is_empty() {
-        names = likely;
+    let (unlikely, files): (Vec<String>, Vec<String>) =
+        needed.into_iter().partition(|name| phony.contains(&name.as_str()));
+    names.extend(files);
+    if names.is_empty() {
+        names = unlikely;
     }
     let mut seen: Vec<String> = Vec::new();
     names.retain(|name| {

@@ -138,6 +138,8 @@ fn a_makefile_is_built_in_a_copy_and_any_program_may_be_named() {
     assert_eq!(asked(&files, None, "sub/other").unwrap().binary, "sub/other");
     let none = of(&[("Makefile", "x.o: x.c\n")]).unwrap_err();
     assert!(none.contains("--program"), "{none}");
+    let phony = of(&[("Makefile", ".PHONY: all app\nPROG = app\nall: app tools/gen\n")]).unwrap();
+    assert_eq!((phony.binary.as_str(), &*phony.others), ("app", &["gen".to_owned()][..]));
     // As lz4's: what all stands for is no file, and its program is one of two targets of a rule.
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("lz4-1.9.4");

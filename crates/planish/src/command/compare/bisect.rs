@@ -5,11 +5,12 @@ use super::project::Prepared;
 use super::{Judge, tell};
 use crate::cli::{FINE, Format, Global, NEGATIVE, UNDECIDED};
 use crate::command::INTERRUPTED;
+use anyhow::bail;
 use build::comparison::Comparison;
 use build::variants::VariantConfig;
 use compare::bisect::{Commits, short, walk};
 use compare::result::Measurement;
-use compare::{AnalysisOptions, Keep};
+use compare::{AnalysisOptions, Keep, Resume};
 use std::path::PathBuf;
 
 /// Find the commit that made the program slower.
@@ -39,6 +40,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args, global: &Global) -> anyhow::Result<u8> {
+    if args.how.resuming() != Resume::No {
+        bail!("a bisection begins anew each time: leave --resume and --resume-if-same out");
+    }
     let project = Comparison::open(&args.config)?;
     let prepared = Prepared::of(&project, &args.how, global)?;
     let (good, commits) = project.range(&args.good, &args.bad)?;

@@ -43,7 +43,7 @@ impl What {
         }
         if self.how.resuming() != Resume::No && self.how.raw.is_none() && !self.binaries.is_empty()
         {
-            bail!("--resume goes on with the measurement in the file of --raw: name it");
+            bail!("--resume and --resume-if-same go on with what the file of --raw holds: name it");
         }
         if self.binaries.is_empty() && !self.command.is_empty() {
             bail!("the command is there but no program: planish compare A B -- {{bin}} input");
