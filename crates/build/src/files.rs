@@ -285,12 +285,3 @@ impl Round {
 pub(crate) fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
-/// Ends the name of the list of rounds that are recorded.
-pub(crate) const ROUNDS_LIST: &str = ".rounds.json";
-
-/// The list of the recordings whose names begin with `prefix` ([`crate::kept_rounds`]).
-pub(crate) fn rounds_list(prefix: &Path) -> PathBuf {
-    let mut path = prefix.as_os_str().to_owned();
-    path.push(ROUNDS_LIST);
-    path.into()
-}

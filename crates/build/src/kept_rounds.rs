@@ -4,13 +4,15 @@
 //! decides what they hold. A call that would record the same goes on behind them; any other begins
 //! anew. The list is gone once the counts are written.
 
-use crate::files::{ROUNDS_LIST, rounds_list};
 use crate::plan::STATE_DIRECTORY;
 use crate::rounds::Round;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// Ends the name of the list.
+const SUFFIX: &str = ".rounds.json";
 
 /// More rounds there never are: the longest limit is a day, and each round doubles what there is.
 const MOST_ROUNDS: usize = 32;
@@ -47,7 +49,9 @@ impl KeptRounds {
             }
         }
         let made_from = hex::encode(hash.finalize());
-        let path = rounds_list(prefix);
+        let mut path = prefix.as_os_str().to_owned();
+        path.push(SUFFIX);
+        let path = PathBuf::from(path);
         let read = beside::given::read(&path, beside::given::TEXT).ok();
         let list = read.and_then(|bytes| serde_json::from_slice::<List>(&bytes).ok());
         let usable = |list: &List| list.made_from == made_from && list.rounds.len() <= MOST_ROUNDS;
@@ -91,7 +95,7 @@ pub fn counting(rounds: &[Round]) -> &[Round] {
 pub(crate) fn forget_all(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory.join(STATE_DIRECTORY)) else { return };
     for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().ends_with(ROUNDS_LIST) {
+        if entry.file_name().to_string_lossy().ends_with(SUFFIX) {
             let _ = std::fs::remove_file(entry.path());
         }
     }

@@ -1,7 +1,6 @@
 //! Which requests record or count a program's runs, and which decide how?
 
 use crate::call::{Call, Input, Output, Word};
-use crate::files::rounds_list;
 use crate::recording::StopBy;
 use crate::words::quoted;
 use record::Branches;
@@ -246,7 +245,6 @@ impl TrainRecord {
         let call = call.with("--program-output").with(self.program_output.as_path());
         let mut call = with_lines(call, &self.commands).with_json(&self.found);
         call.environment.extend(libraries.environment());
-        call.goes_on.push(rounds_list(&self.data));
         call
     }
 }
