@@ -4,6 +4,7 @@
 //! reads and makes is what its words say.
 
 use crate::around::PLANISH;
+use crate::described::Described;
 use crate::pages::Pages;
 use crate::request::LibraryRule;
 use crate::words::quoted;
@@ -168,8 +169,8 @@ pub struct Call {
     /// The output that is a program, and how it is written so that its text can lie on superpages;
     /// absent where it is copied as it is.
     pub kept_program: Option<(Output, Pages)>,
-    /// The collected program that must say where its basic blocks lie ([`crate::block_map`]).
-    pub mapped_program: Option<PathBuf>,
+    /// The collected program that must say something of itself.
+    pub described_program: Option<(PathBuf, Described)>,
     /// The program that the build leaves, and which libraries of the same build it may run with.
     pub linked_program: Option<(PathBuf, LibraryRule)>,
     /// Scripts written before it runs, that stand in the place of compilers.
@@ -195,7 +196,7 @@ impl Call {
             collect: Vec::new(),
             may_lack: Vec::new(),
             kept_program: None,
-            mapped_program: None,
+            described_program: None,
             linked_program: None,
             wrappers: Vec::new(),
             program_log: None,

@@ -419,7 +419,7 @@ mod tests {
         }
         let gcc = SMALL
             .replace("[workload]", "compiler = 'gcc'\n[record]\nsymbol_list = true\n[workload]");
-        assert!(parse(&gcc).unwrap().record.symbol_list);
+        assert_eq!(parse(&gcc).unwrap().record.symbol_list, Some(true));
         let fine = "[record]\nbranches = 'software'\nbudget = 10\nstop_by = 'clock'\nseconds = \
                     0.5\n[evaluate]";
         let record = parse(&SMALL.replace("[evaluate]", fine)).unwrap().record;

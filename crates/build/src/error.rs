@@ -79,6 +79,19 @@ pub enum Error {
         /// What else can be done.
         next: String,
     },
+    /// A program that is to be recorded does not say which lines its instructions are of.
+    #[error(
+        "step {step} ended well, but {program} has no debug information, and without it there is no \
+         profile; the build command must hand PLANISH_CFLAGS and PLANISH_CXXFLAGS (Rust: \
+         PLANISH_RUSTFLAGS) on to every compilation, and must not strip the program (`-s` for the \
+         link, `install -s`)"
+    )]
+    NoLines {
+        /// The step's name.
+        step: String,
+        /// The program.
+        program: PathBuf,
+    },
     /// A program that is to be laid out does not say which blocks it has.
     #[error(
         "step {step} ended well, but {program} has no map of its basic blocks \

@@ -78,6 +78,10 @@ pub fn variables(
             flags.link("-fuse-ld=lld -Wl,--build-id");
         }
         Compiler::Gcc => {
+            // In front of the user's own.
+            if let Phase::Profiled(_) = phase {
+                flags.compile(GCC_FLAGS);
+            }
             // -g1 would leave out the inlined calls that the profile is nested by.
             flags.compile("-g");
             flags.link("-Wl,--build-id");
@@ -153,6 +157,12 @@ impl Flags {
         self.link(flags);
     }
 }
+
+/// Beside gcc's sample profile (`measurements/2026-11-29-gcc.md`): `-fauto-profile` unrolls loops
+/// everywhere, which does not pay; and functions are cloned too seldom for constant arguments, since
+/// lines share the counts by which gcc sees what a clone saves. [`crate::reuse`] adds what hangs on the
+/// level of optimisation.
+const GCC_FLAGS: &str = "-fno-unroll-loops --param=ipa-cp-eval-threshold=50";
 
 fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
     match (phase, build.compiler) {

@@ -9,7 +9,6 @@
 
 mod again;
 pub mod around;
-mod block_map;
 pub mod bounded_log;
 pub mod call;
 mod cargo_config;
@@ -19,6 +18,7 @@ pub mod comparison;
 pub mod composed;
 pub mod config;
 mod configure;
+pub mod described;
 pub mod disk;
 pub mod error;
 pub mod execute;

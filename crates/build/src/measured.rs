@@ -51,8 +51,8 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
 /// baseline, the layout beside the profile alone, and the result beside the release build, on every
 /// command.
 pub fn claims(config: &Config, programs: usize) -> usize {
-    let pairs =
-        usize::from(config.optimize.lays_out()) + usize::from(config.build.release.is_some());
+    let pairs = usize::from(config.optimize.goes_on_behind_profile())
+        + usize::from(config.build.release.is_some());
     let evaluations = config.evaluate.command.all().len();
     ((programs.saturating_sub(1) + pairs) * evaluations).max(1)
 }

@@ -112,9 +112,19 @@ impl Optimize {
         build.compiler == Compiler::Clang && (build.thinlto || self.lays_out())
     }
 
-    /// Whether llvm-bolt places what the layout cannot reach.
+    /// Whether llvm-bolt places what the layout cannot reach: without one, everything that ran.
     pub fn places_rest(&self) -> bool {
         self.steps.contains(&Stage::BoltRest)
+    }
+
+    /// Whether the program that was rebuilt last is recorded, and changed without its sources.
+    pub fn goes_on_behind_profile(&self) -> bool {
+        self.lays_out() || self.places_rest()
+    }
+
+    /// Whether llvm-bolt gets the program that was rebuilt last.
+    pub(crate) fn bolts_profiled(&self) -> bool {
+        self.places_rest() && !self.lays_out()
     }
 
     /// How often the program is rebuilt with a sample profile.
@@ -155,11 +165,14 @@ impl Optimize {
         let rounds = self.profile_rounds();
         let (profiled, after) = self.steps.split_at(rounds);
         let in_order = profiled.iter().all(|&stage| stage == Stage::Autofdo)
-            && matches!(after, [] | [Stage::Propeller] | [Stage::Propeller, Stage::BoltRest]);
+            && matches!(
+                after,
+                [] | [Stage::Propeller] | [Stage::BoltRest] | [Stage::Propeller, Stage::BoltRest]
+            );
         if !(1..=2).contains(&rounds) || !in_order {
-            return Err("[optimize] steps: take [\"autofdo\"], [\"autofdo\", \"propeller\"] or \
-                        [\"autofdo\", \"propeller\", \"bolt-rest\"]; a second \"autofdo\" records \
-                        the rebuilt program once more"
+            return Err("[optimize] steps: take [\"autofdo\"], and behind it \"propeller\", \
+                        \"bolt-rest\" or both in this order; a second \"autofdo\" records the \
+                        rebuilt program once more"
                 .into());
         }
         if self.places_rest() && !build.libraries.is_empty() {
@@ -247,9 +260,12 @@ mod tests {
 
     #[test]
     fn steps_stand_in_an_order_that_makes_sense() {
-        for fine in
-            ["['autofdo']", "['autofdo', 'propeller']", "['autofdo', 'autofdo', 'propeller']"]
-        {
+        for fine in [
+            "['autofdo']",
+            "['autofdo', 'propeller']",
+            "['autofdo', 'autofdo', 'propeller']",
+            "['autofdo', 'bolt-rest']",
+        ] {
             assert_eq!(refused(&format!("steps = {fine}")), "");
         }
         for wrong in [
@@ -257,7 +273,7 @@ mod tests {
             "['propeller']",
             "['propeller', 'autofdo']",
             "['autofdo', 'propeller', 'propeller']",
-            "['autofdo', 'bolt-rest']",
+            "['bolt-rest']",
             "['autofdo', 'bolt-rest', 'propeller']",
             "['autofdo', 'propeller', 'bolt-rest', 'bolt-rest']",
         ] {

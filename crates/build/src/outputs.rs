@@ -5,7 +5,6 @@
 //! back where the step fails. Standard output and what is collected go to files of other names,
 //! which are renamed when they are whole.
 
-use crate::block_map;
 use crate::call::Call;
 use crate::error::Error;
 use crate::own_libraries;
@@ -92,8 +91,8 @@ impl<'c> Outputs<'c> {
             let program = self.directory.join(program);
             own_libraries::check(step, Path::new(out), (&program, *rule), &known)?;
         }
-        if let Some(program) = &call.mapped_program {
-            block_map::check(step, &self.directory.join(program))?;
+        if let Some((program, described)) = &call.described_program {
+            described.check(step, &self.directory.join(program))?;
         }
         let program = call.linked_program.as_ref().map(|(program, _)| self.directory.join(program));
         for (made, output) in &call.collect {

@@ -33,23 +33,25 @@ pub fn optimize(
         files: &files,
         training: config.workload.words().map_err(wrong)?,
     };
-    // A build that loses the map of the blocks is refused before anything is recorded. The map
-    // is not loaded, and the code is the same with it.
+    // A build that loses its lines or the map of its blocks is refused before anything is recorded.
+    // The map is not loaded, and the code is the same with it. With libraries, the program may be
+    // a launcher that somebody else has built.
     let address_map = config.optimize.lays_out();
+    let recorded = config.build.libraries.is_empty();
     let base = Target::plain("build", Knowledge::None, &files.base);
-    let mut steps = vec![stages.build(Target { address_map, ..base })?];
+    let mut steps = vec![stages.build(Target { address_map, recorded, ..base })?];
     let evaluation = config.evaluate.words().map_err(wrong)?;
     steps.extend(evaluation.iter().enumerate().map(|(n, words)| stages.try_evaluation(n, words)));
     let mut now = Round::FIRST;
     for stage in &config.optimize.steps {
-        // The rest is placed by what the layout was computed from.
-        if *stage != Stage::BoltRest {
+        // Behind a layout, the rest is placed by what that was computed from.
+        if *stage != Stage::BoltRest || config.optimize.bolts_profiled() {
             steps.extend(stages.observe(now));
         }
         match stage {
             Stage::Autofdo => {
                 let last = now.number == config.optimize.profile_rounds();
-                let relocations = last && made("bolt");
+                let relocations = last && (made("bolt") || config.optimize.bolts_profiled());
                 steps.extend(stages.rebuild(
                     now,
                     last && config.optimize.lays_out(),
@@ -62,7 +64,7 @@ pub fn optimize(
         }
     }
     if made("bolt") {
-        if !config.optimize.lays_out() {
+        if !config.optimize.goes_on_behind_profile() {
             steps.extend(stages.observe(now));
         }
         steps.extend(stages.bolt(now));
@@ -96,6 +98,7 @@ pub fn optimize(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::described::Described;
     use std::path::PathBuf;
 
     fn plan(text: &str) -> Plan {
@@ -228,7 +231,8 @@ mod tests {
         }
         let unmapped = super::tests::plan(TWO).steps[0].call();
         assert!(!unmapped.environment["PLANISH_CFLAGS"].contains("address-map"));
-        assert_eq!(unmapped.mapped_program, None);
+        let described = Described { lines: true, blocks: false };
+        assert_eq!(unmapped.described_program.map(|(_, what)| what), Some(described));
         reads_only_what_was_made(&plan, Step::made);
         let merged = "llvm-profdata merge -o .planish/app.profdata .planish/pgo/1 .planish/pgo/2";
         assert_eq!(step("pgo-merge").command_line(), merged);

@@ -150,8 +150,13 @@ impl Project {
         let reuses = layout.is_some() || profile.is_some() && self.config.optimize.lays_out();
         let plain = Target::plain(name, knowledge, &kept);
         let address_map = self.config.optimize.lays_out();
-        let relocations = layout.is_some() && self.config.optimize.places_rest();
-        let target = Target { reuses, address_map, relocations, layout: layout.as_ref(), ..plain };
+        let optimize = &self.config.optimize;
+        let relocations = layout.is_some() && optimize.places_rest()
+            || profile.is_some() && optimize.bolts_profiled();
+        let recorded =
+            layout.is_none() && profile.is_none() && self.config.build.libraries.is_empty();
+        let target =
+            Target { reuses, address_map, recorded, relocations, layout: layout.as_ref(), ..plain };
         let mut step = build_step(&self.config, &self.tools, &self.directory, target)?;
         step.not_inputs.extend([self.file.clone().into()].into_iter().chain(self.given.clone()));
         Ok((Plan { steps: vec![step] }, kept))

@@ -26,8 +26,8 @@ pub struct Record {
     /// emulated.
     pub emulate_below: Option<f64>,
     /// Whether the profile lists all functions of the program, so that the compiler takes those
-    /// never seen for cold.
-    pub symbol_list: bool,
+    /// never seen for cold; absent: for gcc, which else lets them grow as if they were hot.
+    pub symbol_list: Option<bool>,
     /// Whether taken branches of all programs are counted under emulation, for the report.
     pub count_branches: bool,
 }
@@ -41,7 +41,7 @@ impl Default for Record {
             stop_by: None,
             seconds: None,
             emulate_below: None,
-            symbol_list: false,
+            symbol_list: None,
             count_branches: true,
         }
     }

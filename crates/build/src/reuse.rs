@@ -6,6 +6,8 @@
 //! kept object where command, compiler and every file read are still the same and no function of it
 //! is in the cc profile, and else compiles with the lines of the cc profile that are about the
 //! object. Whatever it does not understand it hands to the compiler, with the whole cc profile.
+//! gcc gets what it needs besides a sample profile, and where it crashes over one, less and less of
+//! what it stumbles over.
 //!
 //! The names of files that hold parts of a cc profile contain their hash: other caches (ccache,
 //! ThinLTO's) look at names of such files alone.
@@ -15,6 +17,7 @@ mod cc_profile;
 mod command;
 pub(crate) mod link;
 pub(crate) mod probes;
+mod sampled;
 mod store;
 
 use crate::Error;
@@ -22,6 +25,7 @@ pub use again::link_again;
 use cc_profile::CcText;
 use command::Compile;
 pub(crate) use command::is_code;
+pub use sampled::TOLD as CRASHED;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -95,7 +99,12 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 fn compile(compiler: &OsStr, arguments: &[OsString], warn: &dyn Fn(String)) -> Result<u8, Error> {
-    let Some(objects) = variable(OBJECTS) else { return run(compiler, arguments) };
+    let Some(objects) = variable(OBJECTS) else {
+        return match sampled::is_used(arguments) {
+            true => sampled::compile(compiler, arguments, warn),
+            false => run(compiler, arguments),
+        };
+    };
     let store = Store::new(PathBuf::from(objects));
     let profile = variable(CC_PROFILE).map(|path| CcText::read(Path::new(&path))).transpose()?;
     let compile = Compile::of(arguments);

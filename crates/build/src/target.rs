@@ -5,6 +5,7 @@ use crate::STATE_DIRECTORY;
 use crate::call::{Input, Output, Wrapper};
 use crate::config::{Build, Command, Compiler, Config};
 use crate::configure;
+use crate::described::Described;
 use crate::files::{OBJECTS_LOG, RELEASE, Round, text};
 use crate::flags::{self, Extras, Phase};
 use crate::gnu_link;
@@ -92,6 +93,9 @@ pub struct Target<'a> {
     pub reuses: bool,
     /// Whether the program must say where its basic blocks lie; one that can be laid out must.
     pub address_map: bool,
+    /// Whether a profile is made from recordings of the program, so that it must have debug
+    /// information.
+    pub recorded: bool,
     /// Whether the program keeps its relocations.
     pub relocations: bool,
     /// Whether the inputs of its link are kept, so that it can be repeated in other layouts.
@@ -113,6 +117,7 @@ impl<'a> Target<'a> {
             knowledge,
             reuses: false,
             address_map: false,
+            recorded: false,
             relocations: false,
             keeps_link: false,
             layout: None,
@@ -159,8 +164,8 @@ pub fn build_request(
         .map(|l| Ok::<_, Error>((word(&l.cc_profile)?, word(&l.ld_profile)?)))
         .transpose()?;
     let linker = linker_wrapper(tools, directory);
-    let by_gcc = target.keeps_link && build.compiler == Compiler::Gcc;
-    let named_lld = by_gcc.then(|| word(&gnu_link::folder())).transpose()?;
+    let lld_for_gcc = target.keeps_link && build.compiler == Compiler::Gcc;
+    let named_lld = lld_for_gcc.then(|| word(&gnu_link::folder())).transpose()?;
     // Layouts need the link of each program, a program that gets its layout by its link the one before.
     let archives_link = target.keeps_link || (target.link.is_some() && target.layout.is_none());
     let extras = Extras {
@@ -190,7 +195,7 @@ pub fn build_request(
         made: folder.join(&build.binary),
         program: Output::from(target.kept),
         pages: build.pages,
-        address_map: extras.address_map,
+        described: Described { lines: target.recorded, blocks: extras.address_map },
         may_lack: Vec::new(),
         by_link: None,
         // What is built for the user to take away runs where they say.
@@ -208,8 +213,15 @@ pub fn build_request(
             request.more.push((folder.join(crate::reuse::LOG), Output::from(&objects)));
         }
     }
+    let by_gcc = matches!(phase, Phase::Profiled(_)) && build.compiler == Compiler::Gcc;
     if target.reuses || archives_link {
         wrap(&mut request, directory)?;
+    } else if by_gcc {
+        // It may crash over a profile ([`crate::reuse`]); where it cannot be wrapped, it goes without.
+        let mut wrapped = request.clone();
+        if wrap(&mut wrapped, directory).is_ok() {
+            request = wrapped;
+        }
     }
     if archives_link {
         archive_link(&mut request, build, directory, &target);
@@ -260,7 +272,7 @@ pub(crate) fn release_request(build: &Build, command: &Command, directory: &Path
         more: beside(build, &folder, &kept),
         program: Output::from(&kept),
         pages: Pages::Off,
-        address_map: false,
+        described: Described::default(),
         may_lack: Vec::new(),
         by_link: None,
         // The last to be built.

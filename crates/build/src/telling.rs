@@ -97,7 +97,7 @@ impl Telling<'_> {
             Event::Said(step, line) => {
                 // A build's own output is long and in its log; planish's stages say little and it
                 // matters.
-                let own = step.call().program == Program::Planish;
+                let own = step.call().program == Program::Planish || line.starts_with("planish: ");
                 if (own || self.screen.shows_builds()) && !line.trim().is_empty() {
                     self.say(step, if own { shown_message(line) } else { shown(line) });
                 }

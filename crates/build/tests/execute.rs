@@ -37,7 +37,7 @@ fn build_command(command: &[&str], made: &str, program: &str) -> BuildCommand {
         made: made.into(),
         program: Output::from(program),
         pages: build::pages::Pages::Auto,
-        address_map: false,
+        described: build::described::Described::default(),
         libraries: LibraryRule::Any,
         more: Vec::new(),
         may_lack: Vec::new(),

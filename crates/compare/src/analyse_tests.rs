@@ -85,6 +85,21 @@ fn quiet_equal_programs_are_called_the_same() {
 }
 
 #[test]
+fn the_same_by_the_narrower_interval_is_said_where_the_one_shown_leaves_the_margin() {
+    let (mut wide, mut narrow) = (0, 0);
+    for seed in 0..200 {
+        let c = only(simulate(design(30, seed, &["a", "b"], 0), &[0.0, 0.004], 0.007, NONE));
+        if c.verdict == Verdict::Same {
+            let [low, high] = c.interval.unwrap();
+            let beyond = low < 1.0 / 1.01 || high > 1.01;
+            assert_eq!(c.sentence.contains("by the 90 % interval"), beyond, "{c:?}");
+            *(if beyond { &mut wide } else { &mut narrow }) += 1;
+        }
+    }
+    assert!(wide > 0 && narrow > 0, "{wide} {narrow}");
+}
+
+#[test]
 fn a_real_gain_without_layouts_is_said_of_the_binary_only() {
     let c = only(simulate(design(30, 4, &["a", "b"], 0), &[0.0, -0.05], 0.004, NONE));
     assert_eq!(c.verdict, Verdict::Faster);

@@ -2,6 +2,7 @@
 
 mod error;
 mod images;
+mod notes;
 mod one_link;
 mod training;
 
@@ -60,7 +61,7 @@ impl Finished<'_> {
         let mut last_step = Vec::new();
         let mut beside_release = Vec::new();
         let config = &self.project.config;
-        let has_pairs = config.optimize.lays_out() || config.build.release.is_some();
+        let has_pairs = config.optimize.goes_on_behind_profile() || config.build.release.is_some();
         for (n, command) in self.project.config.evaluate.command.all().iter().enumerate() {
             let mut measurement: Measurement = read_json(&at(&files.comparison(n)))?;
             // Told once, of all programs.
@@ -226,20 +227,15 @@ impl Finished<'_> {
             .map_err(|error| json_error(&path, error))
     }
 
-    /// What of the configuration has no effect, or could not be made.
-    fn notes(&self) -> Vec<String> {
-        plan::notes(&self.project.config, &self.project.tools, self.project.rust.used)
-    }
-
-    /// The program with the layout beside the one with the profile alone, from the runs on a
-    /// command.
+    /// The program with the layout, or with BOLT in its place, beside the one with the profile alone,
+    /// from the runs on a command.
     fn added_by_layout(&self, files: &Files, runs: &Recorded) -> Result<Option<Compared>, Error> {
-        if !self.project.config.optimize.lays_out() {
+        let optimize = &self.project.config.optimize;
+        if !optimize.goes_on_behind_profile() {
             return Ok(None);
         }
-        let profiled =
-            if self.project.config.optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
-        self.pair(files, runs, profiled, "layout")
+        let profiled = if optimize.profile_rounds() > 1 { "opt2" } else { "opt" };
+        self.pair(files, runs, profiled, if optimize.lays_out() { "layout" } else { "rest" })
     }
 
     /// The result beside the project's own release build, from the runs on a command.

@@ -269,6 +269,23 @@ fn full_lto_is_laid_out_and_a_build_that_loses_the_linkers_flags_is_refused_befo
 }
 
 #[test]
+fn a_build_that_strips_its_program_is_refused_before_recording() {
+    if !can_optimize() {
+        return;
+    }
+    let line = "\"$PLANISH_CC\" $PLANISH_CFLAGS -s app.c -o \"$PLANISH_OUT/app\"";
+    let words = ["optimize", "--train", "{bin} t 9", "--build", line, "--program", "app"];
+    for more in ["build.compiler=\"gcc\"", "optimize.steps=[\"autofdo\"]"] {
+        let project = Project::new(&[("app.c", PROGRAM)]);
+        let refused = project.planish(&[&words[..], &["--set", more]].concat());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{more}: {said}");
+        assert!(said.contains("has no debug information") && said.contains("`-s`"), "{said}");
+        assert!(!said.contains("record-1"), "{said}");
+    }
+}
+
+#[test]
 fn what_the_evaluation_lacks_is_said_before_anything_is_recorded() {
     if !can_optimize() || !has("make") {
         return;

@@ -333,7 +333,11 @@ impl Optimization {
         }) else {
             return format!("{name}: not measured");
         };
-        let how = if self.layout.is_some() { "profile and a layout" } else { "profile" };
+        let how = match self.layout {
+            Some(_) => "profile and a layout",
+            None if result.ends_with(".rest") => "profile and BOLT",
+            None => "profile",
+        };
         let what = |compared| conclusion::verdict_words(metric_words(first), compared);
         let baseline = what(compared);
         let told = match conclusion::of_command(&self.beside_release, first) {

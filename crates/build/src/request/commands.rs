@@ -1,6 +1,7 @@
 //! Which requests run a command of the user's: a build, a test, an instrumented program.
 
 use crate::call::{Call, Input, Output, Word, Wrapper};
+use crate::described::Described;
 use crate::pages::Pages;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,8 +43,8 @@ pub struct BuildCommand {
     pub program: Output,
     /// How it is written there.
     pub pages: Pages,
-    /// Whether the program must say where its basic blocks lie.
-    pub address_map: bool,
+    /// What the program must say of itself.
+    pub described: Described,
     /// Which libraries of the project the program may run with.
     pub libraries: LibraryRule,
     /// What else is kept: (made, output).
@@ -86,7 +87,7 @@ impl BuildCommand {
         let kept = (self.made.clone(), self.program.clone());
         call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
         call.may_lack = self.may_lack.clone();
-        call.mapped_program = self.address_map.then(|| self.made.clone());
+        call.described_program = Some((self.made.clone(), self.described));
         call.linked_program = Some((self.made.clone(), self.libraries));
         call.with_pages(&self.program, self.pages)
     }

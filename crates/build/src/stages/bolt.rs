@@ -67,9 +67,13 @@ impl Stages<'_> {
 
     fn rest_of(&self) -> Bolt {
         let [profile, names] = rest_files();
+        let before = match self.config.optimize.lays_out() {
+            true => "layout",
+            false => last_round(self.config).rebuilt(),
+        };
         Bolt {
             tool: self.tools.bolt.clone().unwrap_or_default(),
-            binary: Input::from(&self.files.program("layout")),
+            binary: Input::from(&self.files.program(before)),
             knowledge: BoltKnowledge::Functions {
                 profile: Input::from(&profile),
                 names: Input::from(&names),
@@ -80,8 +84,8 @@ impl Stages<'_> {
         }
     }
 
-    /// The program with the layout, in which BOLT places the functions that ran and that no block
-    /// map covers: those of libraries that were linked in, and of assemblers.
+    /// The program so far, in which BOLT places the functions that ran and that no block map covers:
+    /// behind a layout those of libraries that were linked in, and of assemblers, else all.
     ///
     /// A relink leaves the code of these functions as it was, so what the round's recording says of
     /// them holds in the new program too, by names and offsets.
@@ -152,6 +156,31 @@ mod tests {
         // Only the program that llvm-bolt reads keeps its relocations.
         let keeps = |name: &str| line(name).1["PLANISH_LDFLAGS"].contains("--emit-relocs");
         assert_eq!([keeps("rebuild"), keeps("relink")], [false, true]);
+    }
+
+    #[test]
+    fn without_a_layout_all_that_ran_is_placed_in_the_rebuilt_program() {
+        let config =
+            CONFIG.replace("'propeller', ", "").replace("'app'\n", "'app'\ncompiler = 'gcc'\n");
+        let config = Config::parse(&config, Path::new("planish.toml")).unwrap();
+        let tools =
+            Toolchain { cc: "gcc".into(), bolt: Some("llvm-bolt".into()), ..Toolchain::default() };
+        let plan = optimize(&config, &tools, Path::new("/src/app"), "planish.toml").unwrap();
+        let names: Vec<&str> = plan.steps.iter().map(|step| step.name.as_str()).collect();
+        assert!(
+            names.join(" ").contains(
+                "rebuild verify test-opt opt-record-1 opt-aggregate rest-counts bolt-rest test-rest"
+            ),
+            "{names:?}"
+        );
+        let step = |name: &str| plan.steps.iter().find(|step| step.name == name).unwrap();
+        let placed = step("bolt-rest").command_line();
+        assert!(
+            placed.starts_with("llvm-bolt .planish/app.opt -o .planish/app.rest -data "),
+            "{placed}"
+        );
+        let rebuilt = step("rebuild").call().environment;
+        assert!(rebuilt["PLANISH_LDFLAGS"].contains("--emit-relocs"), "{rebuilt:?}");
     }
 
     #[test]

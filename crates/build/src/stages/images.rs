@@ -61,7 +61,7 @@ impl Stages<'_> {
                 counts: Input::from(&round.counts()),
                 binary: Input::from(&files.image(round.recorded(), &image)),
                 emit: Some(if gcc { Format::Gcov } else { Format::ExtBinary }),
-                symbol_list: self.config.record.symbol_list,
+                symbol_list: self.config.record.symbol_list.unwrap_or(gcc),
                 allow_empty: several,
                 profile: Output::from(&made),
                 summary: Some(Output::from(&summary)),

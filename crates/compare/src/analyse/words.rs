@@ -59,7 +59,9 @@ impl Told<'_> {
                         self.size(c.effect)
                     )
                 }
-                Verdict::Same => "the two are the same within the margin".to_owned(),
+                Verdict::Same => {
+                    format!("the two are the same within the margin{}", self.narrower(c))
+                }
                 Verdict::LayoutLuck | Verdict::Undecided => {
                     self.open(c, "the runs show no difference")
                 }
@@ -76,13 +78,22 @@ impl Told<'_> {
                 let (claim, off) = (self.claim("the change", c.verdict), self.off(c));
                 format!("{claim}: {} {over}{limit}{off}", change(c.effect, sign))
             }
-            Verdict::Same => format!("the same within the margin, {over}"),
+            Verdict::Same => format!("the same within the margin{}, {over}", self.narrower(c)),
             Verdict::LayoutLuck => format!(
                 "layout luck: the programs as built differ by {as_built}, {over} the change makes \
                  {}",
                 percent(c.effect)
             ),
             Verdict::Undecided => self.open(c, &format!("{over}, no difference is shown")),
+        }
+    }
+
+    /// Which interval lies within the margin, where the one that is shown does not.
+    fn narrower(&self, c: &Compared) -> &'static str {
+        let margin = 1.0 + self.margin;
+        match c.interval {
+            Some([low, high]) if low < 1.0 / margin || high > margin => " by the 90 % interval",
+            _ => "",
         }
     }
 

@@ -99,11 +99,12 @@ impl Optimization {
             if let Some(step) =
                 of_command(&self.last_step, measurement).filter(|step| step.variant == result)
             {
+                let by = if self.layout.is_some() { "the layout" } else { "BOLT" };
                 let added = match step.verdict {
-                    Verdict::Faster | Verdict::Slower => "",
-                    _ => "; that the layout adds to the profile is not shown",
+                    Verdict::Faster | Verdict::Slower => String::new(),
+                    _ => format!("; that {by} adds to the profile is not shown"),
                 };
-                lines.push(beside(step, &format!("{} (the profile alone)", step.base)) + added);
+                lines.push(beside(step, &format!("{} (the profile alone)", step.base)) + &added);
             }
         }
         lines.extend(self.advice());
@@ -115,9 +116,12 @@ impl Optimization {
         let result = self.result();
         match self.advised() {
             Advised::Result => None,
-            Advised::Before(program) => {
+            Advised::Before(program) if lost(self.steps_of(result)) => {
                 Some(format!("take {program}: {result} is slower than it, on what was measured"))
             }
+            Advised::Before(program) => Some(format!(
+                "take {program}: it is faster than the baseline; no such gain is shown for {result}"
+            )),
             Advised::Release if lost(self.beside_release.iter()) => Some(format!(
                 "keep the project's own release build: {result} is slower than it, on what was measured"
             )),
@@ -140,6 +144,11 @@ impl Optimization {
         rows.filter(move |row| row.variant == name)
     }
 
+    /// The last step's effect on a program, on every command.
+    fn steps_of<'r>(&'r self, name: &str) -> impl Iterator<Item = &'r Compared> + Clone {
+        self.last_step.iter().filter(move |row| row.variant == name)
+    }
+
     /// Whether a program is shown to be faster than the baseline on some command, and slower on none.
     pub fn is_shown_faster(&self, name: &str) -> bool {
         let gains = self.rows_of(name).any(|row| row.verdict == Verdict::Faster);
@@ -149,14 +158,19 @@ impl Optimization {
     /// Which program the measurements speak for.
     pub fn advised(&self) -> Advised<'_> {
         let result = self.result();
-        let step = self.last_step.iter().filter(|row| row.variant == result);
+        let step = self.steps_of(result);
         let alone = step.clone().next().map(|row| row.base.as_str());
         let release = self.beside_release.first().map(|row| row.base.as_str());
         // Never compared with each other, both are with the baseline.
         let effect = |name: &str| self.rows_of(name).next().map_or(f64::INFINITY, |row| row.effect);
         let release_gains = release.is_some_and(|name| self.is_shown_faster(name));
-        let gains = |name: &str| self.rows_of(name).any(|row| row.verdict == Verdict::Faster);
-        match alone.filter(|_| lost(step)) {
+        let faster = |row: &Compared| row.verdict == Verdict::Faster;
+        let gains = |name: &str| self.rows_of(name).any(faster);
+        let beside = self.beside_release.iter().any(faster);
+        // No comparison shows that the result gains, and one does for the profile alone.
+        let unshown =
+            |before: &str| gains(before) && !gains(result) && !beside && !step.clone().any(faster);
+        match alone.filter(|before| lost(step.clone()) || unshown(before)) {
             Some(before)
                 if !lost(self.rows_of(before))
                     && effect(before) <= release.map_or(f64::INFINITY, effect)
@@ -167,7 +181,6 @@ impl Optimization {
             _ if lost(self.beside_release.iter()) => return Advised::Release,
             _ => {}
         }
-        let beside = self.beside_release.iter().any(|row| row.verdict == Verdict::Faster);
         let own_gain = beside || [Some(result), alone].into_iter().flatten().any(gains);
         match release_gains && !own_gain {
             true => Advised::Release,

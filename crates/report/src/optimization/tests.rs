@@ -298,9 +298,14 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
     assert!(report.markdown().contains("no such gain is shown for app.layout"));
     // The profile alone gains, which the layout does not show.
     let alone = Compared { variant: "app.opt".into(), verdict: Verdict::Faster, ..compared() };
-    report.last_step = vec![Compared { verdict: Verdict::Undecided, ..step(Verdict::Same) }];
+    report.last_step = vec![step(Verdict::Undecided)];
     report.measurements[0].comparisons.push(alone);
-    assert_eq!(report.advised(), Advised::Result);
+    assert_eq!(report.advised(), Advised::Before("app.opt"));
+    let words =
+        "take app.opt: it is faster than the baseline; no such gain is shown for app.layout";
+    assert!(report.markdown().contains(words));
+    report.last_step = vec![step(Verdict::Faster)];
+    assert_eq!(report.advised(), Advised::Result, "it is faster than what gains");
     report.measurements[0].comparisons.pop();
     report.last_step.clear();
     report.measurements[0].comparisons.pop();

@@ -1,0 +1,168 @@
+//! What does gcc get besides where it compiles with a sample profile, and what where it crashes?
+//!
+//! `-fauto-profile` lets gcc vectorise at -O2 as costly as at -O3. It does not pay, and gcc 12 divides
+//! by zero there at times, where a loop has no samples (`vect_do_peeling`); it also stops where the
+//! counts of clones do not add up (`update_specialized_profile`). Which function that happens in
+//! depends on the recording. Such an object is compiled more carefully; the build goes on, and says
+//! so.
+
+use super::{code_of, is_code};
+use crate::Error;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The flag with which gcc reads a sample profile.
+const PROFILE: &str = "-fauto-profile";
+
+/// How gcc decides what to vectorise, and how it does so at -O2 by itself.
+const COSTS: &str = "-fvect-cost-model=";
+const COSTS_OF_O2: &str = "-fvect-cost-model=very-cheap";
+
+/// What gcc says where it ends by its own fault.
+const CRASH: &[u8] = b"internal compiler error";
+
+/// What it then gets besides, until it compiles: each without more of what it stumbles over, at last
+/// without the profile.
+const CAREFUL: [&[&str]; 3] =
+    [&[COSTS_OF_O2], &[COSTS_OF_O2, "-fno-ipa-cp-clone"], &["-fno-auto-profile"]];
+
+/// What every line holds that tells of such an object.
+pub const TOLD: &str = "ended with an internal error over the sample profile";
+
+/// Whether a compiler reads a sample profile by these arguments, and makes an object.
+pub(super) fn is_used(arguments: &[OsString]) -> bool {
+    let has = |start: &str| arguments.iter().any(|word| word.to_string_lossy().starts_with(start));
+    has(PROFILE) && has("-c")
+}
+
+/// Compiles, more carefully where the compiler crashes; the result is its exit code.
+pub(super) fn compile(
+    compiler: &OsStr,
+    arguments: &[OsString],
+    warn: &dyn Fn(String),
+) -> Result<u8, Error> {
+    let mut arguments = arguments.to_vec();
+    arguments.extend(costs_of_o2(&arguments).map(OsString::from));
+    let (mut code, mut crashed) = watched(compiler, &arguments)?;
+    for flags in CAREFUL {
+        if !crashed {
+            return Ok(code);
+        }
+        let more = flags.iter().map(OsString::from);
+        let all: Vec<OsString> = arguments.iter().cloned().chain(more).collect();
+        (code, crashed) = watched(compiler, &all)?;
+        if !crashed {
+            let name = Path::new(compiler).file_name().unwrap_or(compiler).to_string_lossy();
+            let (source, flags) = (source(&arguments), flags.join(" "));
+            warn(format!("{name} {TOLD}: {source} is compiled with {flags}"));
+        }
+    }
+    Ok(code)
+}
+
+/// The cost model of -O2, where that is the level and no other model is asked for.
+fn costs_of_o2(arguments: &[OsString]) -> Option<&'static str> {
+    let mut words = arguments.iter().rev().filter_map(|word| word.to_str());
+    let is_free = !words.clone().any(|word| word.starts_with(COSTS));
+    (is_free && words.find(|word| word.starts_with("-O")) == Some("-O2")).then_some(COSTS_OF_O2)
+}
+
+/// The source that is compiled.
+fn source(arguments: &[OsString]) -> String {
+    let is_source =
+        |word: &&OsString| Path::new(word).extension().and_then(OsStr::to_str).is_some_and(is_code);
+    arguments.iter().rfind(is_source).map_or("a file".into(), |word| word.to_string_lossy().into())
+}
+
+/// Runs the compiler, and passes on what it says; whether it crashed.
+fn watched(compiler: &OsStr, arguments: &[OsString]) -> Result<(u8, bool), Error> {
+    let failed =
+        |source| Error::File { path: compiler.into(), action: "cannot run the compiler", source };
+    let mut child =
+        Command::new(compiler).args(arguments).stderr(Stdio::piped()).spawn().map_err(failed)?;
+    let mut crashed = false;
+    if let Some(said) = child.stderr.take() {
+        let mut said = BufReader::new(said);
+        let mut line = Vec::new();
+        while said.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+            crashed |= line.windows(CRASH.len()).any(|words| words == CRASH);
+            // Nobody may listen any more.
+            let _ = std::io::stderr().write_all(&line);
+            line.clear();
+        }
+    }
+    let code = code_of(child.wait().map_err(failed)?);
+    Ok((code, crashed && code != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<OsString> {
+        line.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn objects_with_a_sample_profile_alone_are_watched() {
+        assert!(is_used(&words("-O2 -fauto-profile=/p/a.gcov -c a.c -o a.o")));
+        for other in ["-O2 -c a.c", "-fauto-profile=a.gcov a.o -o a", "-fprofile-use -c a.c"] {
+            assert!(!is_used(&words(other)), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_cost_model_is_that_of_the_level_that_counts() {
+        for (line, model) in [
+            ("-O2 -c a.c", Some(COSTS_OF_O2)),
+            ("-O3 -c a.c -O2", Some(COSTS_OF_O2)),
+            ("-O2 -g -O3 -c a.c", None),
+            ("-O2 -fvect-cost-model=cheap -c a.c", None),
+            ("-c a.c", None),
+        ] {
+            assert_eq!(costs_of_o2(&words(line)), model, "{line}");
+        }
+    }
+
+    /// A compiler that crashes unless it is told what is said here; gcc's own crashes hang on
+    /// version and recording.
+    #[test]
+    fn an_object_is_compiled_by_the_first_flags_that_the_compiler_bears() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let compiler = folder.path().join("gcc");
+        for (bears, code, told) in [
+            ("-O3", 0, None),
+            (
+                "-fvect-cost-model=very-cheap",
+                0,
+                Some("a.c is compiled with -fvect-cost-model=very-cheap"),
+            ),
+            ("-fno-ipa-cp-clone", 0, Some("very-cheap -fno-ipa-cp-clone")),
+            ("-fno-auto-profile", 0, Some("a.c is compiled with -fno-auto-profile")),
+            ("nothing", 4, None),
+        ] {
+            let script = format!(
+                "#!/bin/sh\ncase \" $* \" in *' {bears} '*) exit 0;; esac\necho 'a.c:1: internal compiler \
+                 error: in f' >&2\nexit 4\n"
+            );
+            std::fs::write(&compiler, script).unwrap();
+            std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let said = std::cell::RefCell::new(Vec::new());
+            let warn = |line: String| said.borrow_mut().push(line);
+            let all = words("-O3 -fauto-profile=a.gcov -c a.c -o a.o");
+            assert_eq!(compile(compiler.as_os_str(), &all, &warn).unwrap(), code, "{bears}");
+            let said = said.into_inner().join("\n");
+            match told {
+                Some(told) => assert!(said.contains(told) && said.contains(TOLD), "{said}"),
+                None => assert_eq!(said, ""),
+            }
+        }
+        // An error in the source is none of the compiler's.
+        std::fs::write(&compiler, "#!/bin/sh\necho 'a.c:1: error: x' >&2\nexit 1\n").unwrap();
+        let code = compile(compiler.as_os_str(), &words("-fauto-profile=a -c a.c"), &|_| panic!());
+        assert_eq!(code.unwrap(), 1);
+    }
+}
