@@ -99,7 +99,7 @@ impl Optimization {
             if let Some(step) =
                 of_command(&self.last_step, measurement).filter(|step| step.variant == result)
             {
-                let by = if self.layout.is_some() { "the layout" } else { "BOLT" };
+                let by = if step.variant.ends_with(".rest") { "BOLT" } else { "the layout" };
                 let added = match step.verdict {
                     Verdict::Faster | Verdict::Slower => String::new(),
                     _ => format!("; that {by} adds to the profile is not shown"),
