@@ -78,6 +78,7 @@ def row(name, title, directory, program, kept, command):
         "machine": report["machine"],
         "compiler": report["build"]["compiler"],
         "inline_by_benefit": "inline_by_benefit=false" not in command,
+        "gcc_unrolls": "-funroll-loops" in command,
         "planish": report["planish"],
         "evidence": report["profile"].get("evidence"),
         "seconds": {
@@ -122,9 +123,15 @@ def table(programs):
 
 
 def earlier(programs):
-    """Which rows an earlier planish made, whose profiles did not yet lead the inliner by benefit."""
-    titles = [p["title"] for p in programs.values() if "inline_by_benefit" not in p and not p["title"].endswith("gcc")]
-    return [f"Rows from before `inline_by_benefit`: {', '.join(titles)}."] if titles else []
+    """Which rows an earlier planish made: before clang inlined by benefit, before gcc unrolled no loops."""
+    told = []
+    for key, what, by_gcc in [
+        ("inline_by_benefit", "`inline_by_benefit`", False),
+        ("gcc_unrolls", "gcc [unrolled no loops](../docs/how-to/gcc.md)", True),
+    ]:
+        titles = [p["title"] for p in programs.values() if key not in p and p["title"].endswith("gcc") == by_gcc]
+        told += [f"Rows from before {what}: {', '.join(titles)}."] if titles else []
+    return told
 
 
 def tell(kept, markdown, readme):

@@ -187,6 +187,13 @@ impl Optimize {
                 return Err(format!("[optimize] also names {:?} twice", alternative.word()));
             }
         }
+        if self.bolts_profiled() && self.also.contains(&Alternative::Bolt) {
+            return Err(
+                "[optimize] also: \"bolt\" is what \"bolt-rest\" in steps makes where there is \
+                        no \"propeller\"; leave one of them out"
+                    .into(),
+            );
+        }
         let counted = [Alternative::PgoBolt, Alternative::PgoLayout];
         let of_counted = counted.into_iter().find(|other| self.also.contains(other));
         if let (Some(other), false) = (of_counted, self.also.contains(&Alternative::Pgo)) {
@@ -203,7 +210,8 @@ impl Optimize {
         let clang = build.compiler == Compiler::Clang;
         if self.lays_out() && !clang {
             return Err("[optimize] steps: \"propeller\" needs basic block sections, which only \
-                        compiler = \"clang\" makes"
+                        compiler = \"clang\" makes; with gcc, \"bolt-rest\" in its place lets \
+                        llvm-bolt lay out what ran"
                 .into());
         }
         if self.split_functions && !clang {
@@ -303,5 +311,10 @@ mod tests {
         assert_eq!(refused("also = ['pgo-bolt', 'pgo']"), "");
         assert!(refused("also = ['pgo-layout']").contains("\"pgo-layout\" lays out"));
         assert!(refused("also = ['pgo', 'pgo-layout']").contains("name that in steps"));
+        let twice = "steps = ['autofdo', 'bolt-rest']\nalso = ['bolt']";
+        assert!(refused(twice).contains("leave one of them out"));
+        assert_eq!(refused("steps = ['autofdo', 'propeller', 'bolt-rest']\nalso = ['bolt']"), "");
+        let laid_out = refused_by("gcc", "steps = ['autofdo', 'propeller']");
+        assert!(laid_out.contains("\"bolt-rest\""), "{laid_out}");
     }
 }

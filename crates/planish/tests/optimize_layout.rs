@@ -309,6 +309,36 @@ fn llvm_bolt_places_what_the_layout_cannot_reach_and_moves_nothing_else() {
     assert!(markdown.contains("app.rest"), "{markdown}");
 }
 
+/// gcc makes no block maps: llvm-bolt gets all that ran, of the rebuilt program and of each other link
+/// of it.
+#[test]
+fn llvm_bolt_lays_out_what_gcc_compiled() {
+    if !can_run() || !has("gcc") {
+        return;
+    }
+    if !has("llvm-bolt-22") {
+        eprintln!("skipped: llvm-bolt-22 is not installed");
+        return;
+    }
+    let config = CONFIG
+        .replace("THINLTO", "")
+        .replace("\"clang\"", "\"gcc\"")
+        .replace("\"propeller\"", "\"bolt-rest\"")
+        .replace("rounds = 6", "rounds = 6\nlayouts = 4");
+    let project = Project::new(&config);
+    let report = project.optimized();
+    assert_eq!(
+        layouts(&report),
+        ["base", "opt", "rest"].map(|ending| (format!("app.{ending}"), 4))
+    );
+    let names = std::fs::read_to_string(project.at(".planish/rest-functions.txt")).unwrap();
+    assert!(names.lines().any(|name| name == "walk"), "{names}");
+    assert_eq!(report["last_step"][0]["base"], "app.opt", "{report:#}");
+    assert_eq!(report["last_step"][0]["variant"], "app.rest");
+    let markdown = std::fs::read_to_string(project.at(".planish/report.md")).unwrap();
+    assert!(markdown.starts_with("# app, rebuilt with its profile and BOLT: "), "{markdown}");
+}
+
 #[test]
 fn with_thinlto_the_linker_applies_the_layout() {
     if !can_run() {
