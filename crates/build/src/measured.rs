@@ -48,8 +48,8 @@ pub fn programs(config: &Config, tools: &Toolchain) -> (Vec<Measured>, Vec<Strin
 }
 
 /// How many claims a run of so many programs makes, which are corrected together: each beside the
-/// baseline, the layout beside the profile alone, and the result beside the release build, on every
-/// command.
+/// baseline, the layout (or BOLT in its place) beside the profile alone, and the result beside the
+/// release build, on every command.
 pub fn claims(config: &Config, programs: usize) -> usize {
     let pairs = usize::from(config.optimize.goes_on_behind_profile())
         + usize::from(config.build.release.is_some());

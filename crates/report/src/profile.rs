@@ -315,7 +315,7 @@ pub fn next_step(
     file: &str,
 ) -> String {
     match format {
-        Format::Gcov => format!("gcc -fauto-profile={file} …"),
+        Format::Gcov => format!("gcc -fauto-profile={file} -fno-unroll-loops …"),
         Format::Pprof => format!("pprof -top {file} …"),
         _ if image.kind() == ImageKind::Kernel => {
             format!(

@@ -31,10 +31,10 @@ const CAREFUL: [&[&str]; 3] =
 /// What every line holds that tells of such an object.
 pub const TOLD: &str = "ended with an internal error over the sample profile";
 
-/// Whether a compiler reads a sample profile by these arguments, and makes an object.
+/// Whether a compiler reads a sample profile by these arguments, and compiles with it.
 pub(super) fn is_used(arguments: &[OsString]) -> bool {
-    let has = |start: &str| arguments.iter().any(|word| word.to_string_lossy().starts_with(start));
-    has(PROFILE) && has("-c")
+    let is_profile = |word: &OsString| word.to_string_lossy().starts_with(PROFILE);
+    arguments.iter().any(is_profile) && source(arguments).is_some()
 }
 
 /// Compiles, more carefully where the compiler crashes; the result is its exit code.
@@ -55,8 +55,8 @@ pub(super) fn compile(
         (code, crashed) = watched(compiler, &all)?;
         if !crashed {
             let name = Path::new(compiler).file_name().unwrap_or(compiler).to_string_lossy();
-            let (source, flags) = (source(&arguments), flags.join(" "));
-            warn(format!("{name} {TOLD}: {source} is compiled with {flags}"));
+            let source = source(&arguments).map_or_else(Default::default, |s| s.to_string_lossy());
+            warn(format!("{name} {TOLD}: {source} is compiled with {}", flags.join(" ")));
         }
     }
     Ok(code)
@@ -69,11 +69,11 @@ fn costs_of_o2(arguments: &[OsString]) -> Option<&'static str> {
     (is_free && words.find(|word| word.starts_with("-O")) == Some("-O2")).then_some(COSTS_OF_O2)
 }
 
-/// The source that is compiled.
-fn source(arguments: &[OsString]) -> String {
+/// The last of the sources that are compiled.
+fn source(arguments: &[OsString]) -> Option<&OsString> {
     let is_source =
         |word: &&OsString| Path::new(word).extension().and_then(OsStr::to_str).is_some_and(is_code);
-    arguments.iter().rfind(is_source).map_or("a file".into(), |word| word.to_string_lossy().into())
+    arguments.iter().rfind(is_source)
 }
 
 /// Runs the compiler, and passes on what it says; whether it crashed.
@@ -106,8 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn objects_with_a_sample_profile_alone_are_watched() {
+    fn sources_with_a_sample_profile_alone_are_watched() {
         assert!(is_used(&words("-O2 -fauto-profile=/p/a.gcov -c a.c -o a.o")));
+        assert!(is_used(&words("-fauto-profile=a.gcov a.cpp -o a")));
         for other in ["-O2 -c a.c", "-fauto-profile=a.gcov a.o -o a", "-fprofile-use -c a.c"] {
             assert!(!is_used(&words(other)), "{other}");
         }
