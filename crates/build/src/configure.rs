@@ -7,6 +7,7 @@
 //! build.
 
 use crate::STATE_DIRECTORY;
+use crate::call::Call;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +40,15 @@ pub(crate) fn site() -> PathBuf {
 /// Where answers are kept, likewise.
 pub(crate) fn kept() -> PathBuf {
     Path::new(STATE_DIRECTORY).join("configure")
+}
+
+/// Whether a build with these variables takes answers of the baseline's configure, and does not only
+/// keep its own.
+pub(crate) fn answers(call: &Call, directory: &Path) -> bool {
+    let folder = kept();
+    call.environment.contains_key(KEPT)
+        && !call.fresh_directories.contains(&folder)
+        && directory.join(folder).read_dir().is_ok_and(|mut files| files.next().is_some())
 }
 
 /// Writes the site file.

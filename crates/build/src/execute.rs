@@ -175,7 +175,19 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
     // The first line of a log is the command, so that a log alone can be understood.
     let _ = writeln!(file, "$ {}", call.command_line());
     let outputs = Outputs::begin(&call, place.directory)?;
-    let status = spawn_and_wait((step, &call), place, &outputs, &mut file, stop, said);
+    let mut status = spawn_and_wait((step, &call), place, &outputs, &mut file, stop, said);
+    let failed = status.as_ref().is_ok_and(|status| !status.success());
+    if failed && !interrupted() && configure::answers(&call, place.directory) {
+        // Some checks leave more behind than what they keep.
+        let line = "planish: the build failed with what the baseline's configure had found; it is \
+                    configured anew";
+        let _ = writeln!(file, "{line}");
+        said(Source::Error, line);
+        let mut anew = call.clone();
+        anew.environment.remove(configure::KEPT);
+        prepare(&anew, place)?;
+        status = spawn_and_wait((step, &anew), place, &outputs, &mut file, stop, said);
+    }
     if interrupted() {
         return Err(Error::Interrupted { step: step.name.clone() });
     }

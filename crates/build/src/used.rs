@@ -144,7 +144,9 @@ fn names(
     let symbols = symbols.iter().map(String::as_str);
     let known: Vec<&str> = named.iter().map(String::as_str).chain(symbols).chain(absent).collect();
     let mut own: BTreeMap<OwnName, u64> = BTreeMap::new();
-    profile.functions.values().for_each(|function| add_own_samples(function, &mut own));
+    // Others are listed to be known as cold.
+    let ran = profile.functions.values().filter(|function| whole(function) > 0);
+    ran.for_each(|function| add_own_samples(function, &mut own));
     let hashed = own.keys().any(|name| matches!(name, OwnName::Hash(_)));
     // Names that the profile holds as hashes are found by the hashes of the program's.
     let by_hash: HashMap<u64, &str> = match hashed {
@@ -262,6 +264,13 @@ fn names_profile(flags: &str, profile: &Path) -> bool {
     named.is_some_and(|named| named.is_empty() || is_same_file(Path::new(named), profile))
 }
 
+/// Whether a recorded command line of gcc names a profile, and takes it back: so planish compiles
+/// what gcc crashes over with it ([`crate::reuse`]).
+fn gives_up(flags: &str) -> bool {
+    let (_, behind) = flags.split_once("-fauto-profile=").unwrap_or_default();
+    behind.split(' ').any(|word| word == "-fno-auto-profile")
+}
+
 /// Whether a recorded command line turns optimisation off in the end.
 fn is_unoptimized(flags: &str) -> bool {
     flags.split(' ').rfind(|word| word.starts_with("-O")) == Some("-O0")
@@ -320,7 +329,9 @@ fn evidence(
             found.samples_unoptimized = found.samples_unoptimized.saturating_add(*samples);
             *unoptimized.entry(unit.clone()).or_default() += samples;
         }
-        if names_profile(flags, profile) {
+        if gives_up(flags) {
+            found.samples_given_up = found.samples_given_up.saturating_add(*samples);
+        } else if names_profile(flags, profile) {
             found.samples_with_flag = found.samples_with_flag.saturating_add(*samples);
         } else {
             found.samples_without_flag = found.samples_without_flag.saturating_add(*samples);
@@ -364,6 +375,16 @@ mod tests {
         );
         assert!(!asks("-fprofile-sample-use=gone/else.afdo".into()));
         assert!(asks("-fprofile-use".into()) && !asks("-O2 -fno-auto-profile".into()));
+    }
+
+    #[test]
+    fn a_profile_that_is_named_and_taken_back_was_given_up() {
+        let lines = [
+            "-O2 -fauto-profile=a.gcov -O3 -fno-auto-profile",
+            "-fno-auto-profile",
+            "-fauto-profile=a",
+        ];
+        assert_eq!(lines.map(gives_up), [true, false, false]);
     }
 
     #[test]

@@ -59,6 +59,10 @@ pub struct Evidence {
     pub samples_without_flag: u64,
     /// Those files, the ones with the most samples first, at most ten.
     pub files_without_flag: Vec<String>,
+    /// Samples of hot functions in files whose recorded command line names a profile and takes it
+    /// back, since the compiler crashed over it.
+    #[serde(default)]
+    pub samples_given_up: u64,
     /// Those with the most samples of the files that were compiled without optimisation, as their
     /// recorded command lines say: compilers then read no profile.
     #[serde(default)]
@@ -322,6 +326,12 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
         )));
     }
     let hot_is_the_same = evidence.hot_functions > 0 && evidence.hot_functions_changed == 0;
+    if evidence.samples_given_up > 0 && (same_code || hot_is_the_same) {
+        return Err(Error::Unused(format!(
+            "{pct:.1} % of the profile fits, but the compiler crashed over it, and compiled what was \
+             hot without: another release of it, or clang, may take this profile"
+        )));
+    }
     if same_code || hot_is_the_same {
         let what = match same_code {
             true => "the rebuilt program has the same code as the baseline".to_owned(),

@@ -87,6 +87,40 @@ fn a_finished_step_is_not_repeated_unless_its_inputs_changed() {
 }
 
 #[test]
+fn a_build_that_fails_over_what_another_ones_configure_kept_is_configured_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join(STATE_DIRECTORY).join("configure");
+    let line = "kept=$PLANISH_CONFIGURE; if test -e \"$kept/a.cache\"; then exit 1; fi; test -z \"$kept\" || \
+                touch \"$kept/a.cache\"; mkdir -p made; echo \"$1\" >made/app; echo run >>runs; \
+                test \"$1\" != never";
+    let step = |name: &str, fresh: bool| {
+        let program = format!("{STATE_DIRECTORY}/app.{name}");
+        let mut build = build_command(&["sh", "-c", line, "sh", name], "made/app", &program);
+        build.environment = [("PLANISH_CONFIGURE".to_owned(), kept.display().to_string())].into();
+        let own = fresh.then(|| Path::new(STATE_DIRECTORY).join("configure"));
+        build.fresh_directories = own.into_iter().collect();
+        Step::new(name, Request::Build(build))
+    };
+    let plan = Plan { steps: vec![step("base", true), step("opt", false)] };
+    let mut said = Vec::new();
+    let place = Place { directory: folder.path(), planish: Path::new("/nowhere"), terminal: false };
+    let heard = &mut |_, _, event: Event<'_>| {
+        if let Event::Said(step, line) = event {
+            said.push(format!("{}: {line}", step.name));
+        }
+    };
+    run(&plan, place, &AtomicBool::new(false), heard).unwrap();
+    assert!(said.iter().any(|line| line.starts_with("opt: ") && line.contains("anew")), "{said:?}");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    assert_eq!(read(".planish/app.opt"), "opt\n");
+    // What fails by itself fails once more, and no other time.
+    let plan = Plan { steps: vec![step("base", true), step("never", false)] };
+    std::fs::write(folder.path().join("runs"), "").unwrap();
+    assert!(ran(&plan, folder.path()).is_err());
+    assert_eq!(read("runs").lines().count(), 1);
+}
+
+#[test]
 fn a_file_that_a_command_names_decides_unless_the_command_writes_it() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

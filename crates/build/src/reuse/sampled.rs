@@ -23,6 +23,9 @@ const COSTS_OF_O2: &str = "-fvect-cost-model=very-cheap";
 /// What gcc says where it ends by its own fault.
 const CRASH: &[u8] = b"internal compiler error";
 
+/// How it then may end.
+const CRASHED_CODE: u8 = 4;
+
 /// What it then gets besides, until it compiles: each without more of what it stumbles over, at last
 /// without the profile.
 const CAREFUL: [&[&str]; 3] =
@@ -31,10 +34,12 @@ const CAREFUL: [&[&str]; 3] =
 /// What every line holds that tells of such an object.
 pub const TOLD: &str = "ended with an internal error over the sample profile";
 
-/// Whether a compiler reads a sample profile by these arguments, and compiles with it.
+/// Whether a compiler reads a sample profile by these arguments, and compiles files with it:
+/// standard input could not be read again.
 pub(super) fn is_used(arguments: &[OsString]) -> bool {
     let is_profile = |word: &OsString| word.to_string_lossy().starts_with(PROFILE);
-    arguments.iter().any(is_profile) && source(arguments).is_some()
+    let reads_input = arguments.iter().any(|word| word == "-");
+    arguments.iter().any(is_profile) && source(arguments).is_some() && !reads_input
 }
 
 /// Compiles, more carefully where the compiler crashes; the result is its exit code.
@@ -49,6 +54,9 @@ pub(super) fn compile(
     for flags in CAREFUL {
         if !crashed {
             return Ok(code);
+        }
+        if flags.iter().all(|flag| arguments.iter().any(|word| word == flag)) {
+            continue;
         }
         let more = flags.iter().map(OsString::from);
         let all: Vec<OsString> = arguments.iter().cloned().chain(more).collect();
@@ -94,7 +102,8 @@ fn watched(compiler: &OsStr, arguments: &[OsString]) -> Result<(u8, bool), Error
         }
     }
     let code = code_of(child.wait().map_err(failed)?);
-    Ok((code, crashed && code != 0))
+    // gcc may say it in another language.
+    Ok((code, code == CRASHED_CODE || crashed && code != 0))
 }
 
 #[cfg(test)]
@@ -109,7 +118,12 @@ mod tests {
     fn sources_with_a_sample_profile_alone_are_watched() {
         assert!(is_used(&words("-O2 -fauto-profile=/p/a.gcov -c a.c -o a.o")));
         assert!(is_used(&words("-fauto-profile=a.gcov a.cpp -o a")));
-        for other in ["-O2 -c a.c", "-fauto-profile=a.gcov a.o -o a", "-fprofile-use -c a.c"] {
+        for other in [
+            "-O2 -c a.c",
+            "-fauto-profile=a.gcov a.o -o a",
+            "-fprofile-use -c a.c",
+            "-fauto-profile=a.gcov -x c - -c -o a.o",
+        ] {
             assert!(!is_used(&words(other)), "{other}");
         }
     }
@@ -161,6 +175,13 @@ mod tests {
                 None => assert_eq!(said, ""),
             }
         }
+        // What was given from the start is not tried again.
+        let tried = folder.path().join("tried");
+        let script = format!("#!/bin/sh\necho >>{}\nexit 4\n", tried.display());
+        std::fs::write(&compiler, script).unwrap();
+        let all = words("-O2 -fauto-profile=a.gcov -c a.c");
+        assert_eq!(compile(compiler.as_os_str(), &all, &|_| ()).unwrap(), 4);
+        assert_eq!(std::fs::read_to_string(tried).unwrap().lines().count(), 3);
         // An error in the source is none of the compiler's.
         std::fs::write(&compiler, "#!/bin/sh\necho 'a.c:1: error: x' >&2\nexit 1\n").unwrap();
         let code = compile(compiler.as_os_str(), &words("-fauto-profile=a -c a.c"), &|_| panic!());
