@@ -139,7 +139,12 @@ pub fn recognise(directory: &Path, wish: &Wish) -> Result<Recognised, Error> {
     }
     let found = kinds.iter().find_map(|kind| Some((*kind, kind.find(directory)?)));
     let Some((kind, mut found)) = found else {
-        let looked = kinds.iter().flat_map(|kind| kind.shown_by()).copied();
+        // One that is written by hand may not be able to build elsewhere.
+        let told = |name: &'static str| match name {
+            "configure" => "configure made by autoconf",
+            other => other,
+        };
+        let looked = kinds.iter().flat_map(|kind| kind.shown_by()).map(|name| told(name));
         return Err(Error::NoBuildSystem {
             directory: directory.to_owned(),
             looked_for: looked.collect::<Vec<_>>().join(", "),

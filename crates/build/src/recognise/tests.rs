@@ -127,6 +127,11 @@ fn programs_of_automake_are_found_and_what_must_be_done_first_is_said() {
     assert!(found.command.contains("--disable-shared"), "{}", found.command);
     assert!(found.notes[0].contains("autoreconf") && found.notes[1].contains("distclean"));
     assert!(found.toml(&Work::default()).contains("# There is no configure yet"));
+    let by_hand = tempfile::tempdir().unwrap();
+    std::fs::write(by_hand.path().join("configure"), "#!/bin/sh\n").unwrap();
+    let wish = Wish { kind: Some(Kind::Autotools), ..Wish::default() };
+    let said = recognise(by_hand.path(), &wish).unwrap_err().to_string();
+    assert!(said.contains("no configure made by autoconf, configure.ac"), "{said}");
 }
 
 #[test]
