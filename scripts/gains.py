@@ -123,11 +123,11 @@ def table(programs):
 
 
 def earlier(programs):
-    """Which rows an earlier planish made: before clang inlined by benefit, before gcc unrolled no loops."""
+    """Which rows an earlier planish made: before clang inlined by benefit, before gcc got -fno-unroll-loops."""
     told = []
     for key, what, by_gcc in [
         ("inline_by_benefit", "`inline_by_benefit`", False),
-        ("gcc_unrolls", "gcc [unrolled no loops](../docs/how-to/gcc.md)", True),
+        ("gcc_unrolls", "gcc got `-fno-unroll-loops`", True),
     ]:
         titles = [p["title"] for p in programs.values() if key not in p and p["title"].endswith("gcc") == by_gcc]
         told += [f"Rows from before {what}: {', '.join(titles)}."] if titles else []
@@ -172,8 +172,8 @@ def tell(kept, markdown, readme):
     if begin in old and end in old:
         before, rest = old.split(begin, 1)
         after = rest.split(end, 1)[1]
-        short = {name: program for name, program in programs.items()}
-        write(readme, before + begin + "\n" + table(short) + "\n" + end + after)
+        told = "".join(f"\n{line}\n" for line in earlier(programs))
+        write(readme, before + begin + "\n" + table(programs) + "\n" + told + end + after)
 
 
 if __name__ == "__main__":

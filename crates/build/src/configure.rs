@@ -44,11 +44,18 @@ pub(crate) fn kept() -> PathBuf {
 
 /// Whether a build with these variables takes answers of the baseline's configure, and does not only
 /// keep its own.
-pub(crate) fn answers(call: &Call, directory: &Path) -> bool {
+pub(crate) fn reuses_answers(call: &Call, directory: &Path) -> bool {
     let folder = kept();
     call.environment.contains_key(KEPT)
         && !call.fresh_directories.contains(&folder)
         && directory.join(folder).read_dir().is_ok_and(|mut files| files.next().is_some())
+}
+
+/// Keeps no answers until the baseline is built again: where a file lies, no script can keep any.
+pub(crate) fn keep_nothing(directory: &Path) {
+    let path = directory.join(kept());
+    // Without it, each build is tried twice.
+    let _ = std::fs::remove_dir_all(&path).and_then(|()| beside::write(&path, b""));
 }
 
 /// Writes the site file.

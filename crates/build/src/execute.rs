@@ -177,16 +177,19 @@ fn run_step(step: &Step, place: Place, stop: &AtomicBool, said: &mut Hears) -> R
     let outputs = Outputs::begin(&call, place.directory)?;
     let mut status = spawn_and_wait((step, &call), place, &outputs, &mut file, stop, said);
     let failed = status.as_ref().is_ok_and(|status| !status.success());
-    if failed && !interrupted() && configure::answers(&call, place.directory) {
-        // Some checks leave more behind than what they keep.
-        let line = "planish: the build failed with what the baseline's configure had found; it is \
-                    configured anew";
+    if failed && !interrupted() && configure::reuses_answers(&call, place.directory) {
+        // Some checks have side effects that what is kept does not restore.
+        let line = "planish: the build failed; once more, configured anew, without what the \
+                    baseline's configure found";
         let _ = writeln!(file, "{line}");
         said(Source::Error, line);
         let mut anew = call.clone();
         anew.environment.remove(configure::KEPT);
         prepare(&anew, place)?;
         status = spawn_and_wait((step, &anew), place, &outputs, &mut file, stop, said);
+        if status.as_ref().is_ok_and(ExitStatus::success) {
+            configure::keep_nothing(place.directory);
+        }
     }
     if interrupted() {
         return Err(Error::Interrupted { step: step.name.clone() });
@@ -218,7 +221,10 @@ fn log_of(step: &Step) -> PathBuf {
 fn prepare(call: &Call, place: Place) -> Result<(), Error> {
     for fresh in &call.fresh_directories {
         let full = place.directory.join(fresh);
-        match std::fs::remove_dir_all(&full) {
+        let is_file = full.symlink_metadata().is_ok_and(|about| about.is_file());
+        let removed =
+            if is_file { std::fs::remove_file(&full) } else { std::fs::remove_dir_all(&full) };
+        match removed {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                 return Err(file_error(fresh, "cannot empty", source));
             }

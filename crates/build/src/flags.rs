@@ -160,9 +160,9 @@ impl Flags {
 
 /// Beside gcc's sample profile (`measurements/2026-11-29-gcc.md`): `-fauto-profile` unrolls loops
 /// everywhere, which does not pay; and functions are cloned too seldom for constant arguments, since
-/// lines share the counts by which gcc sees what a clone saves. [`crate::reuse`] adds what hangs on the
-/// level of optimisation.
-const GCC_FLAGS: &str = "-fno-unroll-loops --param=ipa-cp-eval-threshold=50";
+/// lines share the counts by which gcc sees what a clone saves. [`crate::reuse`] adds what depends on
+/// the level of optimisation.
+pub(crate) const GCC_FLAGS: &str = "-fno-unroll-loops --param=ipa-cp-eval-threshold=50";
 
 fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
     match (phase, build.compiler) {

@@ -6,8 +6,8 @@
 //! kept object where command, compiler and every file read are still the same and no function of it
 //! is in the cc profile, and else compiles with the lines of the cc profile that are about the
 //! object. Whatever it does not understand it hands to the compiler, with the whole cc profile.
-//! gcc gets what it needs besides a sample profile, and where it crashes over one, less and less of
-//! what it stumbles over.
+//! gcc gets what it needs besides a sample profile, and falls back step by step where it crashes over
+//! one.
 //!
 //! The names of files that hold parts of a cc profile contain their hash: other caches (ccache,
 //! ThinLTO's) look at names of such files alone.

@@ -264,11 +264,11 @@ fn names_profile(flags: &str, profile: &Path) -> bool {
     named.is_some_and(|named| named.is_empty() || is_same_file(Path::new(named), profile))
 }
 
-/// Whether a recorded command line of gcc names a profile, and takes it back: so planish compiles
-/// what gcc crashes over with it ([`crate::reuse`]).
-fn gives_up(flags: &str) -> bool {
-    let (_, behind) = flags.split_once("-fauto-profile=").unwrap_or_default();
-    behind.split(' ').any(|word| word == "-fno-auto-profile")
+/// Whether a recorded command line is that of a rebuild by gcc, without the profile: so planish
+/// compiles what gcc crashes over with it ([`crate::reuse`]).
+fn drops_profile(recorded: &str) -> bool {
+    let only_there = flags::GCC_FLAGS.split_once("--param=").unwrap_or_default().1;
+    recorded.contains(only_there) && !recorded.contains("-fauto-profile")
 }
 
 /// Whether a recorded command line turns optimisation off in the end.
@@ -329,8 +329,8 @@ fn evidence(
             found.samples_unoptimized = found.samples_unoptimized.saturating_add(*samples);
             *unoptimized.entry(unit.clone()).or_default() += samples;
         }
-        if gives_up(flags) {
-            found.samples_given_up = found.samples_given_up.saturating_add(*samples);
+        if drops_profile(flags) {
+            found.samples_profile_dropped = found.samples_profile_dropped.saturating_add(*samples);
         } else if names_profile(flags, profile) {
             found.samples_with_flag = found.samples_with_flag.saturating_add(*samples);
         } else {
@@ -378,13 +378,13 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_is_named_and_taken_back_was_given_up() {
+    fn a_rebuild_by_gcc_without_its_profile_is_known_by_the_other_flags() {
         let lines = [
-            "-O2 -fauto-profile=a.gcov -O3 -fno-auto-profile",
-            "-fno-auto-profile",
-            "-fauto-profile=a",
+            "GNU C17 -O2 -fno-unroll-loops --param=ipa-cp-eval-threshold=50",
+            "-fno-unroll-loops --param ipa-cp-eval-threshold=50 -fauto-profile=a.gcov",
+            "-O2 -fno-unroll-loops",
         ];
-        assert_eq!(lines.map(gives_up), [true, false, false]);
+        assert_eq!(lines.map(drops_profile), [true, false, false]);
     }
 
     #[test]

@@ -59,10 +59,10 @@ pub struct Evidence {
     pub samples_without_flag: u64,
     /// Those files, the ones with the most samples first, at most ten.
     pub files_without_flag: Vec<String>,
-    /// Samples of hot functions in files whose recorded command line names a profile and takes it
-    /// back, since the compiler crashed over it.
+    /// Samples of hot functions in files that were compiled without the profile, since the compiler
+    /// crashed over it.
     #[serde(default)]
-    pub samples_given_up: u64,
+    pub samples_profile_dropped: u64,
     /// Those with the most samples of the files that were compiled without optimisation, as their
     /// recorded command lines say: compilers then read no profile.
     #[serde(default)]
@@ -289,7 +289,17 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
             matched.cause.as_deref().unwrap_or("unknown")
         )));
     }
-    let recorded = evidence.samples_with_flag + evidence.samples_without_flag;
+    let told = evidence.samples_with_flag + evidence.samples_without_flag;
+    let recorded = told + evidence.samples_profile_dropped;
+    let dropped = evidence.samples_profile_dropped as f64;
+    if dropped > 0.0 && dropped >= recorded as f64 * LEAST_SHARE {
+        return Err(Error::Unused(format!(
+            "{pct:.1} % of the profile fits, but the compiler crashed over it, and files with {:.0} % of \
+             the hot samples are compiled without: another release of it, or clang, may take this \
+             profile",
+            dropped / recorded as f64 * 100.0
+        )));
+    }
     if (evidence.samples_with_flag as f64) < recorded as f64 * LEAST_SHARE {
         return Err(Error::Unused(format!(
             "{pct:.1} % of the profile fits, yet the profile was not used: {} compiled without \
@@ -326,12 +336,6 @@ pub fn judge(matched: &Matched, evidence: &Evidence, same_code: bool) -> Result<
         )));
     }
     let hot_is_the_same = evidence.hot_functions > 0 && evidence.hot_functions_changed == 0;
-    if evidence.samples_given_up > 0 && (same_code || hot_is_the_same) {
-        return Err(Error::Unused(format!(
-            "{pct:.1} % of the profile fits, but the compiler crashed over it, and compiled what was \
-             hot without: another release of it, or clang, may take this profile"
-        )));
-    }
     if same_code || hot_is_the_same {
         let what = match same_code {
             true => "the rebuilt program has the same code as the baseline".to_owned(),
@@ -428,6 +432,15 @@ mod tests {
         assert_eq!(m.cause, None);
         assert!(judge(&m, &changed(), false).is_ok());
         assert!(judge(&m, &changed(), true).unwrap_err().to_string().contains("PLANISH_CFLAGS"));
+        // What the compiler crashed over.
+        let lost = |samples_with_flag, samples_profile_dropped| {
+            judge(&m, &Evidence { samples_with_flag, samples_profile_dropped, ..changed() }, false)
+        };
+        assert!(lost(60, 40).is_ok());
+        for (with, dropped) in [(40, 60), (0, 7)] {
+            let said = lost(with, dropped).unwrap_err().to_string();
+            assert!(said.contains("the compiler crashed over it"), "{said}");
+        }
     }
 
     #[test]

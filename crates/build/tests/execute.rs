@@ -90,8 +90,8 @@ fn a_finished_step_is_not_repeated_unless_its_inputs_changed() {
 fn a_build_that_fails_over_what_another_ones_configure_kept_is_configured_anew() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join(STATE_DIRECTORY).join("configure");
-    let line = "kept=$PLANISH_CONFIGURE; if test -e \"$kept/a.cache\"; then exit 1; fi; test -z \"$kept\" || \
-                touch \"$kept/a.cache\"; mkdir -p made; echo \"$1\" >made/app; echo run >>runs; \
+    let line = "kept=$PLANISH_CONFIGURE; echo run >>runs; if test -e \"$kept/a.cache\"; then exit 1; fi; \
+                test ! -d \"$kept\" || touch \"$kept/a.cache\"; mkdir -p made; echo \"$1\" >made/app; \
                 test \"$1\" != never";
     let step = |name: &str, fresh: bool| {
         let program = format!("{STATE_DIRECTORY}/app.{name}");
@@ -101,7 +101,7 @@ fn a_build_that_fails_over_what_another_ones_configure_kept_is_configured_anew()
         build.fresh_directories = own.into_iter().collect();
         Step::new(name, Request::Build(build))
     };
-    let plan = Plan { steps: vec![step("base", true), step("opt", false)] };
+    let plan = Plan { steps: vec![step("base", true), step("opt", false), step("pgo", false)] };
     let mut said = Vec::new();
     let place = Place { directory: folder.path(), planish: Path::new("/nowhere"), terminal: false };
     let heard = &mut |_, _, event: Event<'_>| {
@@ -113,11 +113,14 @@ fn a_build_that_fails_over_what_another_ones_configure_kept_is_configured_anew()
     assert!(said.iter().any(|line| line.starts_with("opt: ") && line.contains("anew")), "{said:?}");
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     assert_eq!(read(".planish/app.opt"), "opt\n");
+    // Later builds are not tried with it.
+    assert_eq!(read("runs").lines().count(), 4);
     // What fails by itself fails once more, and no other time.
-    let plan = Plan { steps: vec![step("base", true), step("never", false)] };
+    std::fs::remove_dir_all(folder.path().join(STATE_DIRECTORY)).unwrap();
     std::fs::write(folder.path().join("runs"), "").unwrap();
+    let plan = Plan { steps: vec![step("base", true), step("never", false)] };
     assert!(ran(&plan, folder.path()).is_err());
-    assert_eq!(read("runs").lines().count(), 1);
+    assert_eq!(read("runs").lines().count(), 3);
 }
 
 #[test]

@@ -14,11 +14,15 @@ impl Finished<'_> {
         let project = self.project;
         let mut notes = plan::notes(&project.config, &project.tools, project.rust.used);
         let rebuilds = ["rebuild", "second-rebuild"];
-        let logs = rebuilds.map(|name| Path::new(STATE_DIRECTORY).join(format!("log/{name}.log")));
-        for log in logs {
-            // Without that build there is none.
+        for name in rebuilds.into_iter().take(project.config.optimize.profile_rounds()) {
+            let log = Path::new(STATE_DIRECTORY).join(format!("log/{name}.log"));
             let Ok(file) = std::fs::File::open(project.directory.join(log)) else { continue };
-            notes.extend(crashes(BufReader::new(file)));
+            for crash in crashes(BufReader::new(file)) {
+                // A build that was done twice says it twice.
+                if !notes.contains(&crash) {
+                    notes.push(crash);
+                }
+            }
         }
         notes
     }

@@ -315,7 +315,9 @@ pub fn next_step(
     file: &str,
 ) -> String {
     match format {
-        Format::Gcov => format!("gcc -fauto-profile={file} -fno-unroll-loops …"),
+        Format::Gcov => format!(
+            "gcc -fauto-profile={file} -fno-unroll-loops --param=ipa-cp-eval-threshold=50 …"
+        ),
         Format::Pprof => format!("pprof -top {file} …"),
         _ if image.kind() == ImageKind::Kernel => {
             format!(

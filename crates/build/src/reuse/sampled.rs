@@ -1,10 +1,9 @@
 //! What does gcc get besides where it compiles with a sample profile, and what where it crashes?
 //!
-//! `-fauto-profile` lets gcc vectorise at -O2 as costly as at -O3. It does not pay, and gcc 12 divides
-//! by zero there at times, where a loop has no samples (`vect_do_peeling`); it also stops where the
-//! counts of clones do not add up (`update_specialized_profile`). Which function that happens in
-//! depends on the recording. Such an object is compiled more carefully; the build goes on, and says
-//! so.
+//! `-fauto-profile` gives -O2 the cost model that -O3 has for vectorising. With it, gcc 12 divides by
+//! zero at times, where a loop has no samples (`vect_do_peeling`); it also stops where the counts of
+//! clones do not add up (`update_specialized_profile`). Which function that happens in depends on the
+//! recording. Such an object is compiled more carefully; the build goes on, and says so.
 
 use super::{code_of, is_code};
 use crate::Error;
@@ -23,13 +22,8 @@ const COSTS_OF_O2: &str = "-fvect-cost-model=very-cheap";
 /// What gcc says where it ends by its own fault.
 const CRASH: &[u8] = b"internal compiler error";
 
-/// How it then may end.
-const CRASHED_CODE: u8 = 4;
-
-/// What it then gets besides, until it compiles: each without more of what it stumbles over, at last
-/// without the profile.
-const CAREFUL: [&[&str]; 3] =
-    [&[COSTS_OF_O2], &[COSTS_OF_O2, "-fno-ipa-cp-clone"], &["-fno-auto-profile"]];
+/// What it then gets besides, before it has to do without the profile.
+const CAREFUL: [&[&str]; 2] = [&[COSTS_OF_O2], &[COSTS_OF_O2, "-fno-ipa-cp-clone"]];
 
 /// What every line holds that tells of such an object.
 pub const TOLD: &str = "ended with an internal error over the sample profile";
@@ -37,9 +31,7 @@ pub const TOLD: &str = "ended with an internal error over the sample profile";
 /// Whether a compiler reads a sample profile by these arguments, and compiles files with it:
 /// standard input could not be read again.
 pub(super) fn is_used(arguments: &[OsString]) -> bool {
-    let is_profile = |word: &OsString| word.to_string_lossy().starts_with(PROFILE);
-    let reads_input = arguments.iter().any(|word| word == "-");
-    arguments.iter().any(is_profile) && source(arguments).is_some() && !reads_input
+    arguments.iter().any(is_profile) && source(arguments).is_some() && !has(arguments, "-")
 }
 
 /// Compiles, more carefully where the compiler crashes; the result is its exit code.
@@ -48,26 +40,39 @@ pub(super) fn compile(
     arguments: &[OsString],
     warn: &dyn Fn(String),
 ) -> Result<u8, Error> {
-    let mut arguments = arguments.to_vec();
-    arguments.extend(costs_of_o2(&arguments).map(OsString::from));
-    let (mut code, mut crashed) = watched(compiler, &arguments)?;
-    for flags in CAREFUL {
+    let mut usual = arguments.to_vec();
+    usual.extend(costs_of_o2(arguments).map(OsString::from));
+    let (mut code, mut crashed) = watched(compiler, &usual)?;
+    let careful = CAREFUL.into_iter().filter(|flags| !flags.iter().all(|flag| has(&usual, flag)));
+    // -fno-auto-profile would also turn off what the level has by itself.
+    let without = arguments.iter().filter(|word| !is_profile(word)).cloned().collect();
+    let tries = careful
+        .map(|flags| (with(&usual, flags), format!("with {}", flags.join(" "))))
+        .chain([(without, "without it".to_owned())]);
+    for (words, how) in tries {
         if !crashed {
-            return Ok(code);
+            break;
         }
-        if flags.iter().all(|flag| arguments.iter().any(|word| word == flag)) {
-            continue;
-        }
-        let more = flags.iter().map(OsString::from);
-        let all: Vec<OsString> = arguments.iter().cloned().chain(more).collect();
-        (code, crashed) = watched(compiler, &all)?;
+        (code, crashed) = watched(compiler, &words)?;
         if !crashed {
             let name = Path::new(compiler).file_name().unwrap_or(compiler).to_string_lossy();
-            let source = source(&arguments).map_or_else(Default::default, |s| s.to_string_lossy());
-            warn(format!("{name} {TOLD}: {source} is compiled with {}", flags.join(" ")));
+            let source = source(arguments).map_or_else(Default::default, |s| s.to_string_lossy());
+            warn(format!("{name} {TOLD}: {source} is compiled {how}"));
         }
     }
     Ok(code)
+}
+
+fn is_profile(word: &OsString) -> bool {
+    word.to_string_lossy().starts_with(PROFILE)
+}
+
+fn has(arguments: &[OsString], flag: &str) -> bool {
+    arguments.iter().any(|word| word == flag)
+}
+
+fn with(arguments: &[OsString], flags: &[&str]) -> Vec<OsString> {
+    arguments.iter().cloned().chain(flags.iter().map(OsString::from)).collect()
 }
 
 /// The cost model of -O2, where that is the level and no other model is asked for.
@@ -87,23 +92,24 @@ fn source(arguments: &[OsString]) -> Option<&OsString> {
 /// Runs the compiler, and passes on what it says; whether it crashed.
 fn watched(compiler: &OsStr, arguments: &[OsString]) -> Result<(u8, bool), Error> {
     let failed =
-        |source| Error::File { path: compiler.into(), action: "cannot run the compiler", source };
-    let mut child =
-        Command::new(compiler).args(arguments).stderr(Stdio::piped()).spawn().map_err(failed)?;
+        |source| Error::File { path: compiler.into(), action: "cannot start the compiler", source };
+    let mut command = Command::new(compiler);
+    // In English, so that it is understood.
+    command.args(arguments).env("LC_ALL", "C.UTF-8").stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(failed)?;
     let mut crashed = false;
-    if let Some(said) = child.stderr.take() {
-        let mut said = BufReader::new(said);
-        let mut line = Vec::new();
-        while said.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+    let heard = child.stderr.take().map_or(Ok(()), |said| {
+        BufReader::new(said).split(b'\n').try_for_each(|line| {
+            let line = line?;
             crashed |= line.windows(CRASH.len()).any(|words| words == CRASH);
             // Nobody may listen any more.
-            let _ = std::io::stderr().write_all(&line);
-            line.clear();
-        }
-    }
+            let _ = std::io::stderr().write_all(&[&line, &b"\n"[..]].concat());
+            Ok(())
+        })
+    });
     let code = code_of(child.wait().map_err(failed)?);
-    // gcc may say it in another language.
-    Ok((code, code == CRASHED_CODE || crashed && code != 0))
+    heard.map_err(failed)?;
+    Ok((code, crashed && code != 0))
 }
 
 #[cfg(test)]
@@ -141,50 +147,52 @@ mod tests {
         }
     }
 
-    /// A compiler that crashes unless it is told what is said here; gcc's own crashes hang on
+    /// A compiler that crashes unless it is told what is said here; gcc's own crashes depend on
     /// version and recording.
     #[test]
-    fn an_object_is_compiled_by_the_first_flags_that_the_compiler_bears() {
+    fn an_object_is_compiled_by_the_first_flags_that_the_compiler_accepts() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         let compiler = folder.path().join("gcc");
-        for (bears, code, told) in [
-            ("-O3", 0, None),
+        let said = std::cell::RefCell::new(Vec::new());
+        let ran = |script: &str, line: &str| {
+            std::fs::write(&compiler, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
+            said.borrow_mut().clear();
+            let warn = |line: String| said.borrow_mut().push(line);
+            let code = compile(compiler.as_os_str(), &words(line), &warn).unwrap();
+            (code, said.borrow().join("\n"))
+        };
+        let crash = "echo 'a.c:1: internal compiler error: in f' >&2; exit 1";
+        let line = "-O3 -fauto-profile=a.gcov -c a.c -o a.o";
+        for (accepts, code, told) in [
+            ("*-O3*", 0, None),
             (
-                "-fvect-cost-model=very-cheap",
+                "*-fvect-cost-model=very-cheap*",
                 0,
                 Some("a.c is compiled with -fvect-cost-model=very-cheap"),
             ),
-            ("-fno-ipa-cp-clone", 0, Some("very-cheap -fno-ipa-cp-clone")),
-            ("-fno-auto-profile", 0, Some("a.c is compiled with -fno-auto-profile")),
-            ("nothing", 4, None),
+            ("*-fno-ipa-cp-clone*", 0, Some("very-cheap -fno-ipa-cp-clone")),
+            ("'-O3 -c a.c -o a.o'", 0, Some("a.c is compiled without it")),
+            ("nothing", 1, None),
         ] {
-            let script = format!(
-                "#!/bin/sh\ncase \" $* \" in *' {bears} '*) exit 0;; esac\necho 'a.c:1: internal compiler \
-                 error: in f' >&2\nexit 4\n"
-            );
-            std::fs::write(&compiler, script).unwrap();
-            std::fs::set_permissions(&compiler, std::fs::Permissions::from_mode(0o755)).unwrap();
-            let said = std::cell::RefCell::new(Vec::new());
-            let warn = |line: String| said.borrow_mut().push(line);
-            let all = words("-O3 -fauto-profile=a.gcov -c a.c -o a.o");
-            assert_eq!(compile(compiler.as_os_str(), &all, &warn).unwrap(), code, "{bears}");
-            let said = said.into_inner().join("\n");
+            let script = format!("case \"$*\" in {accepts}) exit 0;; esac; {crash}");
+            let (ended, said) = ran(&script, line);
+            assert_eq!(ended, code, "{accepts}");
             match told {
                 Some(told) => assert!(said.contains(told) && said.contains(TOLD), "{said}"),
                 None => assert_eq!(said, ""),
             }
         }
+        // Some compile all the same, and talk of it.
+        let fine = ran("echo 'internal compiler error' >&2", line);
+        assert_eq!(fine, (0, String::new()));
+        // An error in the source is none of the compiler's.
+        assert_eq!(ran("echo 'a.c:1: error: x' >&2; exit 1", line), (1, String::new()));
         // What was given from the start is not tried again.
         let tried = folder.path().join("tried");
-        let script = format!("#!/bin/sh\necho >>{}\nexit 4\n", tried.display());
-        std::fs::write(&compiler, script).unwrap();
-        let all = words("-O2 -fauto-profile=a.gcov -c a.c");
-        assert_eq!(compile(compiler.as_os_str(), &all, &|_| ()).unwrap(), 4);
+        let script = format!("echo >>{}; {crash}", tried.display());
+        assert_eq!(ran(&script, "-O2 -fauto-profile=a.gcov -c a.c"), (1, String::new()));
         assert_eq!(std::fs::read_to_string(tried).unwrap().lines().count(), 3);
-        // An error in the source is none of the compiler's.
-        std::fs::write(&compiler, "#!/bin/sh\necho 'a.c:1: error: x' >&2\nexit 1\n").unwrap();
-        let code = compile(compiler.as_os_str(), &words("-fauto-profile=a -c a.c"), &|_| panic!());
-        assert_eq!(code.unwrap(), 1);
     }
 }

@@ -140,6 +140,7 @@ mod tests {
             let step = plan.steps.iter().find(|step| step.name == name).unwrap();
             (step.command_line(), step.call().environment)
         };
+        assert!(!line("profile").0.contains("--symbol-list"), "clang's has none");
         let counts = line("rest-counts").0;
         assert!(
             counts.starts_with("planish layout .planish/opt-run.counts --binary .planish/app.opt "),
@@ -179,8 +180,14 @@ mod tests {
             placed.starts_with("llvm-bolt .planish/app.opt -o .planish/app.rest -data "),
             "{placed}"
         );
-        let rebuilt = step("rebuild").call().environment;
-        assert!(rebuilt["PLANISH_LDFLAGS"].contains("--emit-relocs"), "{rebuilt:?}");
+        let rebuilt = step("rebuild").call();
+        let flags = &rebuilt.environment;
+        assert!(flags["PLANISH_LDFLAGS"].contains("--emit-relocs"), "{flags:?}");
+        assert!(flags["PLANISH_CFLAGS"].starts_with("-O2 -fno-unroll-loops --param="), "{flags:?}");
+        assert!(!step("build").call().environment["PLANISH_CFLAGS"].contains("unroll"));
+        // gcc may crash over the profile, which is seen.
+        assert!(rebuilt.wrappers.iter().any(|one| one.compiler == ["gcc"]), "{rebuilt:?}");
+        assert!(step("profile").command_line().contains(" --symbol-list"));
     }
 
     #[test]

@@ -168,8 +168,9 @@ impl Optimization {
         let gains = |name: &str| self.rows_of(name).any(faster);
         let beside = self.beside_release.iter().any(faster);
         // No comparison shows that the result gains, and one does for the profile alone.
-        let unshown =
-            |before: &str| gains(before) && !gains(result) && !beside && !step.clone().any(faster);
+        let unshown = |before: &str| {
+            self.is_shown_faster(before) && !gains(result) && !beside && !step.clone().any(faster)
+        };
         match alone.filter(|before| lost(step.clone()) || unshown(before)) {
             Some(before)
                 if !lost(self.rows_of(before))
@@ -181,7 +182,7 @@ impl Optimization {
             _ if lost(self.beside_release.iter()) => return Advised::Release,
             _ => {}
         }
-        let own_gain = beside || [Some(result), alone].into_iter().flatten().any(gains);
+        let own_gain = beside || gains(result) || step.clone().any(faster);
         match release_gains && !own_gain {
             true => Advised::Release,
             false if lost(self.rows_of(result)) => Advised::Baseline,
@@ -197,13 +198,14 @@ fn lost<'r>(mut rows: impl Iterator<Item = &'r Compared> + Clone) -> bool {
     !won && rows.any(|row| row.is_slower() || row.is_slower_twice())
 }
 
-/// Which program to take, by what was measured. Only what was slower on one command, and faster on none,
-/// speaks against the result.
+/// Which program to take, by what was measured. Against the result speaks what was slower on one
+/// command, and faster on none, and a gain that is shown for another program alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advised<'r> {
     /// What all the steps led to.
     Result,
-    /// The program of this name, which the last step has made slower.
+    /// The program of this name, which the last step has made slower, or which alone is shown to be
+    /// faster than the baseline.
     Before(&'r str),
     /// The project's own release build.
     Release,

@@ -304,6 +304,10 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
     let words =
         "take app.opt: it is faster than the baseline; no such gain is shown for app.layout";
     assert!(report.markdown().contains(words));
+    // The release build gains more.
+    let base = &mut report.measurements[0].comparisons;
+    base.iter_mut().filter(|row| row.variant == "app.release").for_each(|row| row.effect = 0.8);
+    assert_eq!(report.advised(), Advised::Release);
     report.last_step = vec![step(Verdict::Faster)];
     assert_eq!(report.advised(), Advised::Result, "it is faster than what gains");
     report.measurements[0].comparisons.pop();

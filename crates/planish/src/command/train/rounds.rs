@@ -181,8 +181,6 @@ impl Recorder<'_> {
         let output = self.name(&self.args.data, round, n, "data");
         let prefix = self.args.program_output.as_deref();
         let log = prefix.map(|prefix| self.name(prefix, round, n, "output"));
-        // Left by a call that was ended; `planish record` would keep it as `.old`.
-        let _ = std::fs::remove_file(&output);
         let files = (command, output.as_path(), log.clone());
         let request = self.training.recording(round, &self.settings, &self.planish, files);
         let words = Request::Record(request).call().arguments();
