@@ -153,10 +153,7 @@ impl Project {
         let optimize = &self.config.optimize;
         let relocations = layout.is_some() && optimize.places_rest()
             || profile.is_some() && optimize.bolts_profiled();
-        let recorded =
-            layout.is_none() && profile.is_none() && self.config.build.libraries.is_empty();
-        let target =
-            Target { reuses, address_map, recorded, relocations, layout: layout.as_ref(), ..plain };
+        let target = Target { reuses, address_map, relocations, layout: layout.as_ref(), ..plain };
         let mut step = build_step(&self.config, &self.tools, &self.directory, target)?;
         step.not_inputs.extend([self.file.clone().into()].into_iter().chain(self.given.clone()));
         Ok((Plan { steps: vec![step] }, kept))
