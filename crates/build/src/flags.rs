@@ -7,7 +7,7 @@ pub use rust::remarks_of;
 use crate::config::{Build, Compiler};
 use crate::gnu_link;
 use crate::optimization::Optimize;
-use crate::reuse::probes;
+use crate::reuse::{GCC_FLAGS, probes};
 use crate::rust::CARGO_LTO;
 use crate::toolchain::Toolchain;
 use rust::rust_flags;
@@ -157,12 +157,6 @@ impl Flags {
         self.link(flags);
     }
 }
-
-/// Beside gcc's sample profile (`measurements/2026-11-29-gcc.md`): `-fauto-profile` unrolls loops
-/// everywhere, which does not pay; and functions are cloned too seldom for constant arguments, since
-/// lines share the counts by which gcc sees what a clone saves. [`crate::reuse`] adds what depends on
-/// the level of optimisation.
-pub(crate) const GCC_FLAGS: &str = "-fno-unroll-loops --param=ipa-cp-eval-threshold=50";
 
 fn add_profile(flags: &mut Flags, build: &Build, phase: Phase) {
     match (phase, build.compiler) {

@@ -25,6 +25,7 @@ pub use again::link_again;
 use cc_profile::CcText;
 use command::Compile;
 pub(crate) use command::is_code;
+pub(crate) use sampled::FLAGS as GCC_FLAGS;
 pub use sampled::TOLD as CRASHED;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;

@@ -267,7 +267,7 @@ fn names_profile(flags: &str, profile: &Path) -> bool {
 /// Whether a recorded command line is that of a rebuild by gcc, without the profile: so planish
 /// compiles what gcc crashes over with it ([`crate::reuse`]).
 fn drops_profile(recorded: &str) -> bool {
-    let only_there = flags::GCC_FLAGS.split_once("--param=").unwrap_or_default().1;
+    let only_there = crate::reuse::GCC_FLAGS.split_once("--param=").unwrap_or_default().1;
     recorded.contains(only_there) && !recorded.contains("-fauto-profile")
 }
 

@@ -12,6 +12,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+/// Beside gcc's sample profile (`measurements/2026-11-29-gcc.md`): `-fauto-profile` unrolls loops
+/// everywhere, which does not pay; and functions are cloned too seldom for constant arguments, since
+/// lines share the counts by which gcc sees what a clone saves. What depends on the level
+/// of optimisation is added to each command.
+pub(crate) const FLAGS: &str = "-fno-unroll-loops --param=ipa-cp-eval-threshold=50";
+
 /// The flag with which gcc reads a sample profile.
 const PROFILE: &str = "-fauto-profile";
 
