@@ -169,10 +169,10 @@ pub struct Call {
     /// The output that is a program, and how it is written so that its text can lie on superpages;
     /// absent where it is copied as it is.
     pub kept_program: Option<(Output, Pages)>,
-    /// The collected program that must say something of itself.
-    pub described_program: Option<(PathBuf, Described)>,
     /// The program that the build leaves, and which libraries of the same build it may run with.
     pub linked_program: Option<(PathBuf, LibraryRule)>,
+    /// What that program must say of itself.
+    pub described: Described,
     /// Scripts written before it runs, that stand in the place of compilers.
     pub wrappers: Vec<Wrapper>,
     /// The file that the command is told to put the output of a recorded program into.
@@ -196,8 +196,8 @@ impl Call {
             collect: Vec::new(),
             may_lack: Vec::new(),
             kept_program: None,
-            described_program: None,
             linked_program: None,
+            described: Described::default(),
             wrappers: Vec::new(),
             program_log: None,
             negative_is_fine: false,

@@ -91,10 +91,10 @@ impl<'c> Outputs<'c> {
             let program = self.directory.join(program);
             own_libraries::check(step, Path::new(out), (&program, *rule), &known)?;
         }
-        if let Some((program, described)) = &call.described_program {
-            described.check(step, &self.directory.join(program))?;
-        }
         let program = call.linked_program.as_ref().map(|(program, _)| self.directory.join(program));
+        if let Some(program) = &program {
+            call.described.check(step, program)?;
+        }
         for (made, output) in &call.collect {
             let (from, to) = (self.directory.join(made), self.directory.join(output));
             if let Some(parent) = to.parent() {

@@ -232,7 +232,7 @@ mod tests {
         let unmapped = super::tests::plan(TWO).steps[0].call();
         assert!(!unmapped.environment["PLANISH_CFLAGS"].contains("address-map"));
         let described = Described { lines: true, blocks: false };
-        assert_eq!(unmapped.described_program.map(|(_, what)| what), Some(described));
+        assert_eq!(unmapped.described, described);
         reads_only_what_was_made(&plan, Step::made);
         let merged = "llvm-profdata merge -o .planish/app.profdata .planish/pgo/1 .planish/pgo/2";
         assert_eq!(step("pgo-merge").command_line(), merged);

@@ -5,6 +5,7 @@
 //! that moves code shows no change. Flags come from the debug information, where the compiler
 //! recorded them.
 
+use crate::reuse::is_without_profile;
 use crate::verify::{self, Evidence, Matched, NameRule, Remarks};
 use crate::{Error, flags};
 use beside::given;
@@ -264,13 +265,6 @@ fn names_profile(flags: &str, profile: &Path) -> bool {
     named.is_some_and(|named| named.is_empty() || is_same_file(Path::new(named), profile))
 }
 
-/// Whether a recorded command line is that of a rebuild by gcc, without the profile: so planish
-/// compiles what gcc crashes over with it ([`crate::reuse`]).
-fn drops_profile(recorded: &str) -> bool {
-    let only_there = crate::reuse::GCC_FLAGS.split_once("--param=").unwrap_or_default().1;
-    recorded.contains(only_there) && !recorded.contains("-fauto-profile")
-}
-
 /// Whether a recorded command line turns optimisation off in the end.
 fn is_unoptimized(flags: &str) -> bool {
     flags.split(' ').rfind(|word| word.starts_with("-O")) == Some("-O0")
@@ -329,7 +323,7 @@ fn evidence(
             found.samples_unoptimized = found.samples_unoptimized.saturating_add(*samples);
             *unoptimized.entry(unit.clone()).or_default() += samples;
         }
-        if drops_profile(flags) {
+        if is_without_profile(flags) {
             found.samples_profile_dropped = found.samples_profile_dropped.saturating_add(*samples);
         } else if names_profile(flags, profile) {
             found.samples_with_flag = found.samples_with_flag.saturating_add(*samples);
@@ -375,16 +369,6 @@ mod tests {
         );
         assert!(!asks("-fprofile-sample-use=gone/else.afdo".into()));
         assert!(asks("-fprofile-use".into()) && !asks("-O2 -fno-auto-profile".into()));
-    }
-
-    #[test]
-    fn a_rebuild_by_gcc_without_its_profile_is_known_by_the_other_flags() {
-        let lines = [
-            "GNU C17 -O2 -fno-unroll-loops --param=ipa-cp-eval-threshold=50",
-            "-fno-unroll-loops --param ipa-cp-eval-threshold=50 -fauto-profile=a.gcov",
-            "-O2 -fno-unroll-loops",
-        ];
-        assert_eq!(lines.map(drops_profile), [true, false, false]);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl BuildCommand {
         let kept = (self.made.clone(), self.program.clone());
         call.collect = std::iter::once(kept).chain(self.more.iter().cloned()).collect();
         call.may_lack = self.may_lack.clone();
-        call.described_program = Some((self.made.clone(), self.described));
+        call.described = self.described;
         call.linked_program = Some((self.made.clone(), self.libraries));
         call.with_pages(&self.program, self.pages)
     }

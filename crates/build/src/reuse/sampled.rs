@@ -34,6 +34,12 @@ const CAREFUL: [&[&str]; 2] = [&[COSTS_OF_O2], &[COSTS_OF_O2, "-fno-ipa-cp-clone
 /// What every line holds that tells of such an object.
 pub const TOLD: &str = "ended with an internal error over the sample profile";
 
+/// Whether a recorded command line is that of an object of a rebuild that had to do without the
+/// profile: the other flags come with it alone.
+pub(crate) fn is_without_profile(recorded: &str) -> bool {
+    recorded.contains("ipa-cp-eval-threshold=50") && !recorded.contains(PROFILE)
+}
+
 /// Whether a compiler reads a sample profile by these arguments, and compiles files with it:
 /// standard input could not be read again.
 pub(super) fn is_used(arguments: &[OsString]) -> bool {
@@ -138,6 +144,13 @@ mod tests {
         ] {
             assert!(!is_used(&words(other)), "{other}");
         }
+    }
+
+    #[test]
+    fn an_object_without_its_profile_is_known_by_the_other_flags() {
+        assert!(is_without_profile(&format!("GNU C17 -O2 {FLAGS}")));
+        assert!(!is_without_profile(&format!("{FLAGS} -O2 {PROFILE}=a.gcov")));
+        assert!(!is_without_profile("-O2 -fno-unroll-loops"));
     }
 
     #[test]
