@@ -119,6 +119,12 @@ table! {
         /// Compare programs whose output differs as well.
         #[serde(default)]
         pub ignore_output: bool,
+        /// The CPU that everything runs on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub cpu: Option<u32>,
+        /// Time fixed work on that CPU during each run, and take what slowed it out of the times.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        pub gauge: bool,
         /// Input files of the commands; their change makes a new measurement necessary.
         #[serde(default)]
         pub inputs: Vec<String>,
@@ -193,6 +199,13 @@ impl Evaluate {
                 "[evaluate] rounds = {rounds}: they would not end; {MOST_ROUNDS} are the most, 30 \
                  are usual"
             ));
+        }
+        if self.gauge && self.cpu.is_none() {
+            return Err(
+                "[evaluate] gauge = true: it times the one CPU that everything runs on; name it \
+                        with `cpu`, as cpu = 0"
+                    .into(),
+            );
         }
         if (1..LEAST_LAYOUTS).contains(&self.layouts) {
             return Err(format!(
@@ -330,6 +343,12 @@ mod tests {
             table.check()
         };
         assert!(metric("{bin} x", "instructions").is_ok());
+        let gauged = |more: &str| {
+            let table: Evaluate =
+                toml::from_str(&format!("command = '{{bin}}'\ngauge = true\n{more}")).unwrap();
+            table.check()
+        };
+        assert!(gauged("cpu = 1").is_ok() && gauged("").unwrap_err().contains("as cpu = 0"));
         assert!(metric("sh run.sh {bin}", "cpu").is_ok());
         assert!(metric("sh run.sh {bin}", "switches").is_ok());
         assert!(metric("sh run.sh {bin}", "instructions").unwrap_err().contains("take cpu"));

@@ -109,6 +109,10 @@ impl Comparison {
         all.timeout_s = all.timeout_s.or(file.timeout);
         all.ignore_output |=
             file.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
+        all.cpu = all.cpu.or(file.cpu).or(evaluate.and_then(|e| e.cpu));
+        // A measurement that looks at its runs as they come cannot be gauged; the flags say so.
+        let gauge = file.gauge.unwrap_or(evaluate.is_some_and(|e| e.gauge));
+        all.gauge |= gauge && all.stopping == compare::Stopping::Fixed;
         if let (None, Some(word)) = (all.layout_mode, file.layout_mode.as_deref()) {
             let mode = LayoutMode::parse(word).ok_or_else(|| {
                 wrong(format!(

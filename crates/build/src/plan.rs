@@ -168,6 +168,18 @@ mod tests {
     }
 
     #[test]
+    fn programs_are_gauged_on_the_cpu_that_the_file_names() {
+        let line = |text: &str| {
+            let plan = plan(text);
+            plan.steps.iter().find(|s| s.name == "compare-1").unwrap().command_line()
+        };
+        let gauged = line(&TWO.replace("'{bin} c'", "'{bin} c'\ncpu = 1\ngauge = true"));
+        assert!(gauged.contains(" --cpu=1 --gauge "), "{gauged}");
+        let plain = line(TWO);
+        assert!(!plain.contains("--cpu") && !plain.contains("--gauge"), "{plain}");
+    }
+
+    #[test]
     fn without_a_cpu_that_records_branches_the_training_is_timed_before_it_is_recorded() {
         let auto = TWO.replace("branches = 'hardware'", "seconds = 9\nsymbol_list = true");
         let plan = plan(&auto);

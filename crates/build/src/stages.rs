@@ -259,6 +259,8 @@ impl Stages<'_> {
             metric: evaluate.metric.clone(),
             among: crate::measured::claims(self.config, measured.len()),
             ignore_output: evaluate.ignore_output,
+            cpu: evaluate.cpu,
+            gauge: evaluate.gauge,
             programs: programs.collect(),
             libraries: needed.flat_map(|program| self.library_files(program.ending)).collect(),
             library_path: crate::images::from_program(&self.config.build),

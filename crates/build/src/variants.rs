@@ -57,6 +57,10 @@ pub struct Settings {
     pub timeout: Option<f64>,
     /// Compare although outputs differ.
     pub ignore_output: Option<bool>,
+    /// The CPU that everything runs on.
+    pub cpu: Option<u32>,
+    /// Time fixed work on it during each run.
+    pub gauge: Option<bool>,
 }
 
 /// `[[variant]]`: one of the programs.

@@ -13,6 +13,8 @@ use crate::runs::Recorded;
 use crate::{Error, Metric};
 use cell::{Block, Row};
 
+pub(crate) use cell::without_gauge;
+
 pub use words::{ABOUT_TWO_FILES, LAYOUTS_ADVICE};
 
 /// How to analyse.

@@ -6,6 +6,7 @@ use super::*;
 use crate::Design;
 use crate::design::Stopping;
 use crate::result::Verdict;
+use random::Random;
 
 /// The same command eight times under other names.
 fn eight(mut design: Design) -> Design {
@@ -259,4 +260,43 @@ fn slower_in_both_blocks_is_known_where_the_second_is_not_certain() {
     row.confirmation.as_mut().unwrap().effect.as_mut().unwrap().interval = Some([0.96, 0.98]);
     assert!(row.is_slower_twice());
     assert!(!only(twice(1.0)).is_slower_twice());
+}
+
+#[test]
+fn what_slowed_the_gauge_is_taken_out_of_times_and_told() {
+    let mut recorded = simulate(design(40, 3, &["a", "b"], 0), &[0.0, 0.02], 0.01, NONE);
+    let mut random = Random::new(8);
+    for run in &mut recorded.runs {
+        // A neighbour that is there for half of the runs, and takes more or less.
+        let taken = if random.below(2) == 0 { 0.0 } else { 0.4 + 0.5 * random.unit() };
+        run.user_ns = (run.user_ns as f64 * (1.0 + 0.8 * taken)) as u64;
+        run.gauge_ns = Some((3000.0 * (1.0 + taken)) as u64);
+        run.max_rss_bytes = 1 << 20;
+    }
+    let with = |change: &dyn Fn(&mut Recorded)| {
+        let mut recorded = recorded.clone();
+        change(&mut recorded);
+        told(recorded)
+    };
+    let width = |found: &Measurement| {
+        let [low, high] = found.comparisons[0].interval.unwrap();
+        high - low
+    };
+    let without = with(&|recorded| recorded.runs.iter_mut().for_each(|run| run.gauge_ns = None));
+    assert!(!without.warnings.iter().any(|told| told.starts_with("gauge: ")), "{without:?}");
+    let gauged = with(&|recorded| recorded.design.gauge = true);
+    assert!(width(&gauged) < 0.3 * width(&without), "{gauged:?}");
+    assert!(gauged.warnings.iter().any(|told| told.contains("was taken out")), "{gauged:?}");
+    let short = with(&|recorded| {
+        recorded.design.gauge = true;
+        recorded.runs[7].gauge_ns = None;
+    });
+    assert_eq!(width(&short), width(&without));
+    let told = short.warnings.iter().find(|told| told.starts_with("gauge: 1 of ")).cloned();
+    assert!(told.is_some_and(|told| told.contains("too short")), "{short:?}");
+    let memory = with(&|recorded| {
+        recorded.design.gauge = true;
+        recorded.design.benchmarks[0].metrics = vec![Metric::parse("maxrss").unwrap()];
+    });
+    assert_eq!(memory.comparisons[0].effect, 1.0);
 }

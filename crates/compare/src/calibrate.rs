@@ -102,13 +102,16 @@ fn observations(found: &Recorded) -> Result<Vec<Observation>, Error> {
         .and_then(|b| b.metrics.first())
         .cloned()
         .unwrap_or_default();
-    let one = |run: &Run| {
+    let one = |run: &&Run| {
         let seen = metric.observation(run).filter(|_| metric.value(run) != Some(0.0));
         seen.ok_or_else(|| {
             Error::TooFew(format!("round {}: {} is not above 0", run.round, metric.label()))
         })
     };
-    found.runs.iter().filter(|run| run.round > 0).map(one).collect()
+    let runs: Vec<&Run> = found.runs.iter().filter(|run| run.round > 0).collect();
+    let mut observations = runs.iter().map(one).collect::<Result<Vec<_>, _>>()?;
+    crate::analyse::without_gauge(&mut observations, &metric, &runs);
+    Ok(observations)
 }
 
 /// Relinks of one program as both variants; false where the user ended it.

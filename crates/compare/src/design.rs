@@ -141,6 +141,10 @@ pub struct Design {
     /// The CPU that everything runs on, when it is pinned.
     #[serde(default)]
     pub pinned_cpu: Option<u32>,
+    /// Whether fixed work is timed on that CPU during each run, and what it explains is taken out of
+    /// times.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gauge: bool,
     /// Where it is measured.
     #[serde(default)]
     pub machine: MeasuredMachine,
@@ -182,6 +186,11 @@ impl Design {
                 "{} rounds would not end; {MOST_ROUNDS} are the most, 30 are usual",
                 self.rounds
             ));
+        }
+        if self.gauge && self.pinned_cpu.is_none() {
+            return wrong(
+                "a gauge times the one CPU that everything runs on; name it, as --cpu 0".into(),
+            );
         }
         if self.looked.len() > MOST_LOOKS || !self.looked.is_sorted_by(|a, b| a < b) {
             return wrong(format!(

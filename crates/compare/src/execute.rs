@@ -64,7 +64,7 @@ pub fn confirm(
 /// Where it cannot be started, or a counter is not there.
 pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Error> {
     let _settings = sys::Settings::of_programs(design.aslr == Aslr::Off, design.pinned_cpu)?;
-    let launcher = Launcher::new(design, stop, openable_counters(design)?);
+    let launcher = Launcher::new(design, stop, openable_counters(design)?)?;
     let Place { benchmark, round, position, slot } = place;
     let bytes = design.environment_bytes(benchmark, round, position);
     let limit = design.timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -110,7 +110,7 @@ pub fn repeats(
         ignore_output,
         ..Design::default()
     };
-    let launcher = Launcher::new(&design, stop, openable_counters(&design)?);
+    let launcher = Launcher::new(&design, stop, openable_counters(&design)?)?;
     let slot = Slot { variant: 0, layout: 0, copy: 0 };
     let mut first: Option<(Run, Vec<u8>)> = None;
     let began = Instant::now();
@@ -153,7 +153,7 @@ fn go(
     design.check()?;
     let _settings = sys::Settings::of_programs(design.aslr == Aslr::Off, design.pinned_cpu)?;
     let mut programs = Programs {
-        launcher: Launcher::new(design, stop, openable_counters(design)?),
+        launcher: Launcher::new(design, stop, openable_counters(design)?)?,
         design,
         references: BTreeMap::new(),
         longest: Duration::ZERO,

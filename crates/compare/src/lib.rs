@@ -27,6 +27,7 @@ mod design;
 mod error;
 mod execute;
 pub mod gate;
+mod gauge;
 pub mod kept;
 pub mod layouts;
 mod machine;

@@ -1,6 +1,7 @@
 //! One run of one binary: start it, wait, and read what it used and printed.
 
 use crate::design::Slot;
+use crate::gauge::Gauge;
 use crate::metric::{Counter, Source};
 use crate::{Benchmark, Design, Error, Metric, Run, bind, sys};
 use sha2::{Digest, Sha256};
@@ -46,6 +47,7 @@ pub(crate) struct Launcher<'a> {
     pub(crate) stop: &'a AtomicBool,
     counters: Vec<Counter>,
     readers: Vec<Vec<(String, regex::bytes::Regex)>>,
+    gauge: Option<Gauge>,
 }
 
 impl<'a> Launcher<'a> {
@@ -53,14 +55,16 @@ impl<'a> Launcher<'a> {
         design: &'a Design,
         stop: &'a AtomicBool,
         counters: Vec<Counter>,
-    ) -> Launcher<'a> {
+    ) -> Result<Launcher<'a>, Error> {
         let reader = |metric: &Metric| Some((metric.label(), metric.reader()?));
         let readers = design
             .benchmarks
             .iter()
             .map(|b| b.metrics.iter().filter_map(reader).collect())
             .collect();
-        Launcher { design, stop, counters, readers }
+        let gauged_cpu = design.pinned_cpu.filter(|_| design.gauge);
+        let gauge = gauged_cpu.map(Gauge::new).transpose()?;
+        Ok(Launcher { design, stop, counters, readers, gauge })
     }
 
     /// The command of a run, for messages.
@@ -98,6 +102,9 @@ impl<'a> Launcher<'a> {
         let steal_before = steal_ticks();
         let start_unix_ns =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
+        if let Some(gauge) = &self.gauge {
+            gauge.begin();
+        }
         let start = Instant::now();
         let child = command.spawn().map_err(|source| Error::Start {
             program: words.first().cloned().unwrap_or_default(),
@@ -106,6 +113,7 @@ impl<'a> Launcher<'a> {
         let full = |file: &File| file.metadata().is_ok_and(|about| about.len() > MOST_OUTPUT_BYTES);
         let flooded = || full(&stdout) || full(&stderr);
         let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed), flooded)?;
+        let gauge_ns = self.gauge.as_ref().and_then(Gauge::end);
         let wall_ns = ended.at.duration_since(start).as_nanos() as u64;
         let steal_ticks = steal_ticks().saturating_sub(steal_before);
         let counters = counters.read().into_iter().map(|(c, n)| (c.name().to_owned(), n)).collect();
@@ -135,6 +143,7 @@ impl<'a> Launcher<'a> {
             printed: output.printed,
             counters,
             queued_ns: queued(&ended),
+            gauge_ns,
             ..used(&ended.usage)
         };
         let run = match told {

@@ -50,6 +50,10 @@ pub struct Run {
     /// or where others than its first thread did the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued_ns: Option<u64>,
+    /// Mean time of the gauge's fixed work during the run; absent without [`Design::gauge`], and for
+    /// a run too short for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gauge_ns: Option<u64>,
     /// Random bytes added to the environment.
     pub environment_bytes: usize,
     /// Exit code, or 128 + signal.

@@ -37,6 +37,8 @@ pub struct Settings {
     pub aslr: Aslr,
     /// The CPU that everything runs on.
     pub cpu: Option<u32>,
+    /// Time fixed work on it during each run.
+    pub gauge: bool,
     /// The machine's name in reports.
     pub machine: Option<String>,
 }
@@ -56,6 +58,7 @@ impl Settings {
             timeout_s: self.timeout_s,
             aslr: self.aslr,
             pinned_cpu: self.cpu,
+            gauge: self.gauge,
             machine,
             ..Design::default()
         }

@@ -227,6 +227,14 @@ impl Settings {
     }
 }
 
+/// Lets this thread run before all that are not real-time (SCHED_FIFO) whenever it wakes; false where
+/// the user may not ask for that. A thread that mostly sleeps rarely waits long without it, too.
+pub(crate) fn go_first() -> bool {
+    let least = libc::sched_param { sched_priority: 1 };
+    // SAFETY: least is live and of the right type; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) == 0 }
+}
+
 impl Drop for Settings {
     fn drop(&mut self) {
         if let Some(own) = self.personality {

@@ -284,6 +284,25 @@ fn what_is_set_for_the_programs_is_not_left_set_for_planish() {
 }
 
 #[test]
+fn a_gauge_is_read_during_each_run_of_the_cpu_that_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
+    let pair = vec![script(folder.path(), "a", body), script(folder.path(), "b", body)];
+    let mut design = design(pair, 2);
+    design.gauge = true;
+    let error = run_all(&design).unwrap_err().to_string();
+    assert!(error.contains("--cpu"), "{error}");
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    design.pinned_cpu = list.and_then(|list| list.trim().split(['-', ',']).next()?.parse().ok());
+    let runs = run_all(&design).unwrap();
+    assert_eq!(runs.len(), 6);
+    assert!(runs.iter().all(|run| run.gauge_ns.is_some_and(|ns| ns > 100)), "{runs:?}");
+    design.gauge = false;
+    assert!(run_all(&design).unwrap().iter().all(|run| run.gauge_ns.is_none()));
+}
+
+#[test]
 fn a_program_that_hangs_is_killed_with_all_it_started() {
     let folder = tempfile::tempdir().unwrap();
     let programs = vec![

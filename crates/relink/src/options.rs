@@ -312,6 +312,7 @@ const LLVM: &[&str] = &[
     "inline-threshold",
     "mc-relax-all",
     "relax-elf-relocations",
+    "sample-profile-remove-probe",
     "sample-profile-use-profi",
     "split-machine-functions",
     "tls-size",

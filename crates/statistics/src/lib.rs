@@ -31,6 +31,7 @@ mod as_built;
 pub mod calibration;
 mod changes;
 pub mod distribution;
+pub mod gauge;
 mod layouts;
 mod luck;
 pub mod many;

@@ -26,6 +26,10 @@ pub struct Compare {
     pub among: usize,
     /// Whether programs may print what the first does not.
     pub ignore_output: bool,
+    /// The CPU that everything runs on, if it is to be one.
+    pub cpu: Option<u32>,
+    /// Whether fixed work on that CPU is timed during each run.
+    pub gauge: bool,
     /// The programs, and whether the rest is worth measuring without it: it may be missing, and
     /// may fail.
     pub programs: Vec<(Input, bool)>,
@@ -87,6 +91,8 @@ impl Compare {
             // A claim that decides the exit code is measured twice.
             .with("--confirm")
             .with_if(self.ignore_output, "--ignore-output")
+            .with_all(self.cpu.map(|cpu| format!("--cpu={cpu}")))
+            .with_if(self.gauge, "--gauge")
             .with("--raw")
             .with(&self.runs)
             .with("--resume-if-same")

@@ -6,6 +6,7 @@ use crate::result::{Averaged, Compared, Confirmation, Effect, Needed, OtherMetri
 use crate::runs::Recorded;
 use crate::watch::Watch;
 use crate::{Benchmark, Design, Error, Metric, Run};
+use statistics::gauge::Gauged;
 use statistics::sequential::Step;
 use statistics::{Answer, Observation, Rule, median, series, spread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,8 @@ pub(super) struct Runs<'a> {
     pub(super) observations: Vec<Observation>,
     /// Each without its binary's level and the slow course of the machine.
     pub(super) residuals: Vec<f64>,
+    /// What the gauge explained of the runs' deciding metric, which the observations are without.
+    pub(super) gauged: Option<Gauged>,
     /// Runs after the warm-up that an unfinished round holds.
     pub(super) left_out: usize,
     /// Variants that went through, the base first.
@@ -88,7 +91,8 @@ impl<'a> Runs<'a> {
                 benchmark.name
             )));
         }
-        let observations = observations(design, &metric, &used, true)?;
+        let mut observations = observations(design, &metric, &used, true)?;
+        let gauged = without_gauge(&mut observations, &metric, &used);
         let residuals = series::residuals(&observations);
         Ok(Runs {
             design,
@@ -98,6 +102,7 @@ impl<'a> Runs<'a> {
             used,
             observations,
             residuals,
+            gauged,
             left_out,
             variants,
         })
@@ -131,6 +136,21 @@ fn observations(
         })
     };
     used.iter().map(one).collect()
+}
+
+/// Takes out of the observations of `runs` what slowed the gauge, where the metric is a time or a rate and
+/// every run was gauged.
+pub(crate) fn without_gauge(
+    observations: &mut [Observation],
+    metric: &Metric,
+    runs: &[&Run],
+) -> Option<Gauged> {
+    let showed = |run: &&Run| run.gauge_ns.filter(|&ns| ns > 0).map(|ns| (ns as f64).ln());
+    let gauge: Vec<f64> = runs.iter().map(showed).collect::<Option<_>>()?;
+    if !metric.is_speed() {
+        return None;
+    }
+    statistics::gauge::take_out(observations, &gauge)
 }
 
 /// A variant against the base before the correction for the number of rows.
@@ -401,7 +421,8 @@ fn others(runs: &Runs, variant: usize, settings: statistics::AnswerOptions) -> V
     let one = |metric: &Metric| {
         // A number that is missing in some run (a counter, say) is left out rather than failing the
         // comparison.
-        let observations = observations(runs.design, metric, &runs.used, false).ok()?;
+        let mut observations = observations(runs.design, metric, &runs.used, false).ok()?;
+        without_gauge(&mut observations, metric, &runs.used);
         let settings = statistics::AnswerOptions { draws: FEWER_DRAWS, ..settings };
         let answer = statistics::compare(&observations, 0, variant, settings)?;
         let (as_built, averaged) = of_answer(&answer, metric.sign());

@@ -21,6 +21,7 @@ pub(super) fn of(runs: &Runs) -> Vec<String> {
     }
     remarks.extend(short_runs(&runs.used));
     remarks.extend(metric_choice(runs));
+    remarks.extend(gauge(runs));
     remarks.extend(outliers(runs));
     remarks.extend(course(runs));
     remarks.extend(two_modes(runs));
@@ -38,6 +39,31 @@ fn short_runs(used: &[&Run]) -> Option<String> {
     let text = "starting the program is part of every run; give it more work";
     // Counts of an emulator have no time.
     (wall_ms > 0.0 && wall_ms < 20.0).then(|| format!("a run takes only {wall_ms:.1} ms: {text}"))
+}
+
+/// What became of the gauge, where there was one.
+fn gauge(runs: &Runs) -> Option<String> {
+    if !runs.design.gauge {
+        return None;
+    }
+    let without = runs.used.iter().filter(|run| run.gauge_ns.is_none()).count();
+    Some(match (runs.gauged, without) {
+        (Some(gauged), _) => format!(
+            "gauge: what others on this machine took from the CPU explains {:.0} % of the runs' \
+             variance, and was taken out",
+            gauged.explained * 100.0
+        ),
+        (None, 0) => {
+            "gauge: it explains nothing of how these runs differ, which stay as they are; \
+                      measure without --gauge, or longer"
+                .into()
+        }
+        (None, few) => format!(
+            "gauge: {few} of {} runs were too short for it, so that it was not used; give them more \
+             work",
+            runs.used.len()
+        ),
+    })
 }
 
 fn metric_choice(runs: &Runs) -> Option<String> {

@@ -178,6 +178,10 @@ pub struct How {
     /// Run everything on this CPU
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
+    /// Time a fixed loop on the CPU of --cpu every millisecond, and take what slowed it out of the
+    /// programs' times: for shared machines
+    #[arg(long, conflicts_with_all = ["until_decided", "looks"])]
+    pub gauge: bool,
     /// Name of this machine in reports [default: the host's]
     #[arg(long, value_name = "NAME")]
     pub machine: Option<String>,
@@ -267,6 +271,7 @@ impl How {
             ignore_output: self.ignore_output,
             aslr: self.aslr.unwrap_or_default(),
             cpu: self.cpu,
+            gauge: self.gauge,
             machine: self.machine.clone(),
         })
     }

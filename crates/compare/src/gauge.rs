@@ -1,0 +1,179 @@
+//! How slow is the CPU while a program runs on it? A thread on the same CPU wakes about every
+//! millisecond and times a fixed piece of work.
+//!
+//! On a shared machine, whoever uses the other hyperthread of a core takes up to half of its speed and
+//! comes and goes within milliseconds; the kernel of a virtual machine sees none of it. The timed work
+//! does, as it needs all of the core's arithmetic units. It takes about 1 % of the CPU, from all
+//! programs alike, and none of their CPU time.
+
+use crate::{Error, sys};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Steps of the timed work: some microseconds.
+const STEPS: u32 = 1000;
+/// Steps before it, which bring it back into the caches.
+const WARM_STEPS: u32 = 100;
+/// Times of the work with nothing else going on, of which the shortest is what it takes.
+const TRIALS: usize = 200;
+/// Longer than so many times the shortest, the thread was interrupted.
+const INTERRUPTED: u64 = 4;
+/// Fewer times tell nothing of a run.
+const LEAST_TIMES: u64 = 5;
+/// Shortest and longest sleep in microseconds; they vary, so as not to keep step with a program's own
+/// timer.
+const SLEEP_US: (u64, u64) = (750, 1250);
+
+/// A thread that times its work while a program runs; it ends when this is dropped.
+pub(crate) struct Gauge {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// A program runs.
+    on: AtomicBool,
+    /// The measurement is over.
+    over: AtomicBool,
+    times: AtomicU64,
+    total_ns: AtomicU64,
+}
+
+impl Gauge {
+    /// Starts the thread on a CPU, where it sleeps until a program [begins](Gauge::begin).
+    pub(crate) fn new(cpu: u32) -> Result<Gauge, Error> {
+        let shared = Arc::new(Shared::default());
+        let failure = Arc::new(Mutex::new(None));
+        let (theirs, answer) = (Arc::clone(&shared), Arc::clone(&failure));
+        let (ready, started) = std::sync::mpsc::channel::<()>();
+        let work = move || match sys::Settings::of_programs(false, Some(cpu)) {
+            Ok(_pinned) => {
+                sys::go_first();
+                let limit_ns = shortest_ns() * INTERRUPTED;
+                drop(ready);
+                theirs.watch(limit_ns);
+            }
+            Err(error) => {
+                *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+        };
+        let thread = std::thread::Builder::new().name("gauge".into()).spawn(work);
+        let thread = thread
+            .map_err(|source| Error::System { action: "starting the thread of --gauge", source })?;
+        let gauge = Gauge { shared, thread: Some(thread) };
+        // Nothing is ever sent: the channel closes when the thread is ready, or ended.
+        let _ = started.recv();
+        let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        failed.map_or(Ok(gauge), Err)
+    }
+
+    /// A program is about to start.
+    pub(crate) fn begin(&self) {
+        self.shared.times.store(0, Ordering::Relaxed);
+        self.shared.total_ns.store(0, Ordering::Relaxed);
+        self.shared.on.store(true, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// The program has ended: the mean time of the work since it began, in nanoseconds; `None` after a
+    /// run that was too short for it.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.shared.on.store(false, Ordering::Release);
+        let times = self.shared.times.load(Ordering::Relaxed);
+        (times >= LEAST_TIMES).then(|| self.shared.total_ns.load(Ordering::Relaxed) / times)
+    }
+}
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        self.shared.over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // It holds nothing that could be spoilt.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn watch(&self, limit_ns: u64) {
+        let mut random = random::Random::new(1);
+        let (least, most) = SLEEP_US;
+        while !self.over.load(Ordering::Acquire) {
+            if !self.on.load(Ordering::Acquire) {
+                std::thread::park();
+                continue;
+            }
+            let sleep_us = least as f64 + (most - least) as f64 * random.unit();
+            std::thread::sleep(Duration::from_micros(sleep_us as u64));
+            work(WARM_STEPS);
+            let took_ns = timed_ns();
+            // The program may have ended meanwhile, and the next one not begun.
+            if took_ns <= limit_ns && self.on.load(Ordering::Acquire) {
+                self.total_ns.fetch_add(took_ns, Ordering::Relaxed);
+                self.times.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn shortest_ns() -> u64 {
+    (0..TRIALS).map(|_| timed_ns()).min().unwrap_or(u64::MAX / INTERRUPTED)
+}
+
+fn timed_ns() -> u64 {
+    let begun = Instant::now();
+    work(STEPS);
+    begun.elapsed().as_nanos() as u64
+}
+
+/// Six chains of shifts that do not wait for each other (xorshift, Marsaglia 2003): more at once than
+/// any core computes, so that whoever shares it is felt.
+fn work(steps: u32) {
+    let mut chains: [u64; 6] = black_box([1, 2, 3, 4, 5, 6]);
+    for _ in 0..steps {
+        for chain in &mut chains {
+            *chain ^= *chain << 13;
+            *chain ^= *chain >> 7;
+            *chain ^= *chain << 17;
+        }
+    }
+    black_box(chains);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_timed_while_a_program_runs_and_only_then() {
+        let gauge = Gauge::new(first_cpu()).unwrap();
+        assert_eq!(gauge.end(), None);
+        gauge.begin();
+        std::thread::sleep(Duration::from_millis(300));
+        let during = gauge.end().unwrap();
+        assert!((100..1_000_000).contains(&during), "{during} ns");
+        std::thread::sleep(Duration::from_millis(20));
+        gauge.begin();
+        assert_eq!(gauge.end(), None);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused() {
+        let error = Gauge::new(1023).err().unwrap().to_string();
+        assert!(error.contains("--cpu"), "{error}");
+    }
+
+    /// One that this process may use.
+    fn first_cpu() -> u32 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        list.trim().split(['-', ',']).next().unwrap().parse().unwrap()
+    }
+}
