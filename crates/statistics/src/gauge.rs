@@ -58,7 +58,7 @@ pub fn take_out(observations: &mut [Observation], gauge: &[f64]) -> Option<Gauge
         .collect();
     let explained = 1.0 - (spread(&left) / before).powi(2);
     // A spread of zero makes it no number.
-    if !(explained >= LEAST_EXPLAINED && explained <= 1.0) {
+    if !(LEAST_EXPLAINED..=1.0).contains(&explained) {
         return None;
     }
     for (o, x) in observations.iter_mut().zip(&line) {
