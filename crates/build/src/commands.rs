@@ -202,8 +202,7 @@ impl Evaluate {
         }
         if self.gauge && self.cpu.is_none() {
             return Err(
-                "[evaluate] gauge = true: it times the one CPU that everything runs on; name it \
-                        with `cpu`, as cpu = 0"
+                "[evaluate] gauge = true: it needs one CPU for everything; add cpu = 0, or another"
                     .into(),
             );
         }
@@ -348,7 +347,7 @@ mod tests {
                 toml::from_str(&format!("command = '{{bin}}'\ngauge = true\n{more}")).unwrap();
             table.check()
         };
-        assert!(gauged("cpu = 1").is_ok() && gauged("").unwrap_err().contains("as cpu = 0"));
+        assert!(gauged("cpu = 1").is_ok() && gauged("").unwrap_err().contains("add cpu = 0"));
         assert!(metric("sh run.sh {bin}", "cpu").is_ok());
         assert!(metric("sh run.sh {bin}", "switches").is_ok());
         assert!(metric("sh run.sh {bin}", "instructions").unwrap_err().contains("take cpu"));

@@ -61,7 +61,9 @@ pub fn calibrate(
     if interrupted {
         return Ok(None);
     }
-    let (others_share, queued_share) = (before.others_share(), queued_share(&found.runs));
+    let others_share = before.others_share();
+    // The gauge keeps runs waiting, too.
+    let queued_share = queued_share(&found.runs).filter(|_| !found.design.gauge);
     let stream: Vec<f64> = observations(&found)?.iter().map(|o| o.log).collect();
     let answer = statistics::calibration::same_binary(
         &stream,
@@ -84,6 +86,7 @@ pub fn calibrate(
         lag1: answer.autocorrelation,
         within_sd: answer.run_deviation,
         smallest_effect: answer.detectable.exp_m1(),
+        gauge: found.design.gauge,
         others_share,
         queued_share,
         ..Calibration::default()
@@ -110,7 +113,8 @@ fn observations(found: &Recorded) -> Result<Vec<Observation>, Error> {
     };
     let runs: Vec<&Run> = found.runs.iter().filter(|run| run.round > 0).collect();
     let mut observations = runs.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-    crate::analyse::without_gauge(&mut observations, &metric, &runs);
+    // What does not gauge stays as it is.
+    let _ = crate::analyse::without_gauge(&mut observations, &metric, &runs);
     Ok(observations)
 }
 
@@ -170,9 +174,14 @@ fn file() -> Option<PathBuf> {
     Some(folder()?.join("calibrations.json"))
 }
 
-/// The stored calibration of a machine of this kind.
-pub fn known(fingerprint: &str) -> Option<Calibration> {
-    read(&file()?).remove(fingerprint)
+/// The stored calibration of a machine of this kind, with the gauge or without.
+pub fn known(fingerprint: &str, gauge: bool) -> Option<Calibration> {
+    read(&file()?).remove(&key(fingerprint, gauge))
+}
+
+/// Under which calibrations are stored: what is measured with a gauge has another error.
+fn key(fingerprint: &str, gauge: bool) -> String {
+    if gauge { format!("{fingerprint}, gauged") } else { fingerprint.to_owned() }
 }
 
 fn read(path: &Path) -> BTreeMap<String, Calibration> {
@@ -197,7 +206,7 @@ pub fn store(fingerprint: &str, calibration: &Calibration) -> Result<PathBuf, Er
         std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
     }
     let mut all = read(&path);
-    all.insert(fingerprint.to_owned(), calibration.clone());
+    all.insert(key(fingerprint, calibration.gauge), calibration.clone());
     let text = serde_json::to_vec_pretty(&all).map_err(|error| Error::problem(&path, error))?;
     beside::write(&path, text).map_err(Error::file(&path))?;
     Ok(path)

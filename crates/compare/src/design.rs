@@ -188,9 +188,7 @@ impl Design {
             ));
         }
         if self.gauge && self.pinned_cpu.is_none() {
-            return wrong(
-                "a gauge times the one CPU that everything runs on; name it, as --cpu 0".into(),
-            );
+            return wrong("--gauge needs one CPU for everything: add --cpu 0, or another".into());
         }
         if self.looked.len() > MOST_LOOKS || !self.looked.is_sorted_by(|a, b| a < b) {
             return wrong(format!(

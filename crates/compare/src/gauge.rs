@@ -3,8 +3,8 @@
 //!
 //! On a shared machine, whoever uses the other hyperthread of a core takes up to half of its speed and
 //! comes and goes within milliseconds; the kernel of a virtual machine sees none of it. The timed work
-//! does, as it needs all of the core's arithmetic units. It takes about 1 % of the CPU, from all
-//! programs alike, and none of their CPU time.
+//! does, as it needs all of the core's arithmetic units. Waking takes 1 to 3 % of the CPU, from all
+//! programs alike.
 
 use crate::{Error, sys};
 use std::hint::black_box;

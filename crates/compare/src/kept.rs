@@ -136,7 +136,7 @@ pub fn resumed(path: &Path, design: &Design) -> Result<Recorded, Error> {
     if there != *design {
         return Err(Error::problem(
             path,
-            "holds another measurement (other programs, commands, metrics, layouts or seed), so \
+            "holds another measurement (other programs, commands, metrics, layouts, seed, CPU or gauge), so \
              it cannot be gone on with; give the arguments of then, or another file without \
              --resume",
         ));

@@ -47,7 +47,7 @@ impl Settings {
     /// A design of these settings, without variants and benchmarks.
     pub fn design(&self) -> Design {
         let mut machine = this_machine(self.machine.as_deref());
-        machine.calibration = calibrate::known(&machine.fingerprint);
+        machine.calibration = calibrate::known(&machine.fingerprint, self.gauge);
         Design {
             rounds: self.rounds(),
             seed: self.seed.unwrap_or(1),

@@ -158,6 +158,11 @@ pub(crate) fn nanoseconds(time: libc::timeval) -> u64 {
 
 /// CPUs as sched_getaffinity tells them: 8192, the most that Linux can be built for.
 type Cpus = [libc::cpu_set_t; 8];
+/// CPUs of one of these.
+const CPUS_OF_SET: usize = libc::CPU_SETSIZE as usize;
+/// What fails where there is no such CPU.
+const PINNING: &str = "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online lists \
+                       those there are)";
 
 /// Settings of this thread that the programs it starts inherit. When dropped, the thread has its
 /// own back.
@@ -202,22 +207,23 @@ impl Settings {
     }
 
     fn pin(&mut self, cpu: u32) -> Result<(), Error> {
-        let failed = || Error::System {
-            action: "pinning the programs to the CPU of --cpu (/sys/devices/system/cpu/online \
-                     lists those there are)",
-            source: std::io::Error::last_os_error(),
-        };
+        let failed = || Error::System { action: PINNING, source: std::io::Error::last_os_error() };
         // SAFETY: cpu_set_t is plain bits, for which zero is a valid value.
-        let (mut own, mut set): (Cpus, libc::cpu_set_t) = unsafe { std::mem::zeroed() };
+        let (mut own, mut wanted): (Cpus, Cpus) = unsafe { std::mem::zeroed() };
         let size = std::mem::size_of::<Cpus>();
         // SAFETY: own is live, writable and as long as stated.
         if unsafe { libc::sched_getaffinity(0, size, own.as_mut_ptr()) } != 0 {
             return Err(failed());
         }
-        // SAFETY: CPU_SET checks its index; set is live and as long as stated.
+        let (set, bit) = (cpu as usize / CPUS_OF_SET, cpu as usize % CPUS_OF_SET);
+        let Some(set) = wanted.get_mut(set) else {
+            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(Error::System { action: PINNING, source });
+        };
+        // SAFETY: bit lies in set, which is live; wanted is as long as stated.
         let done = unsafe {
-            libc::CPU_SET(cpu as usize, &mut set);
-            libc::sched_setaffinity(0, std::mem::size_of::<libc::cpu_set_t>(), &set)
+            libc::CPU_SET(bit, set);
+            libc::sched_setaffinity(0, size, wanted.as_ptr())
         };
         if done != 0 {
             return Err(failed());

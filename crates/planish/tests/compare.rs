@@ -455,7 +455,8 @@ fn what_cannot_be_compared_is_refused_with_the_next_step() {
     refused(&["a", "hangs", "--timeout", "0.2", "--rounds", "6", "--", "{bin}"], "--timeout");
     refused(&["a", "b", "--metric", "output:t=(.*)", "--", "{bin}"], "no number");
     refused(&["a", "b", "--fail-if", "slow", "--", "{bin}"], "known are slower");
-    refused(&["a", "b", "--gauge", "--", "{bin}"], "as --cpu 0");
+    refused(&["a", "b", "--gauge", "--", "{bin}"], "add --cpu 0");
+    refused(&["a", "b", "--cpu", "99999", "--", "{bin}"], "/sys/devices/system/cpu/online");
     refused(&["a", "b", "--gauge", "--looks", "--", "{bin}"], "cannot be used with");
     refused(&["a", "b", "--probe-align", "32", "--", "{bin}"], "planish.toml");
     refused(&["--matrix"], "[matrix]");

@@ -7,16 +7,21 @@
 //! would claim a difference between equal programs in 11 % of comparisons instead of 5 %.
 
 use crate::Observation;
-use crate::robust::{median, running_median, spread, trimmed_mean};
+use crate::robust::{WINDOW, mean, median, running_median, spread, trimmed_mean};
 use std::collections::BTreeMap;
 
-/// Fewer runs do not tell a slope from noise.
-const LEAST_RUNS: usize = 24;
-/// Without this share of the variance explained, the runs stay as they are.
+/// Fewer runs do not tell a curve from noise.
+pub const LEAST_RUNS: usize = 24;
+/// The fit is used where a gauge that has nothing to do with the runs would do as well in less than this
+/// share of measurements (F test)…
+const CHANCE: f64 = 0.01;
+/// …and where it takes at least this share from the variance that the tests see.
 const LEAST_EXPLAINED: f64 = 0.05;
 /// Deviations beyond so many spreads weigh no more than that (Huber's estimator; 1.345 is the usual
 /// bound, 95 % as good as least squares where there are no outliers).
 const BOUND: f64 = 1.345;
+/// The same for sums of squares, which tell how well it fits.
+const FAR_BOUND: f64 = 3.0;
 /// A binary whose level is more than a spread of single runs away from the others' is brought to theirs
 /// before the fit: its difference would drown everything else, and no test is needed to see it.
 const FAR: f64 = 1.0;
@@ -29,42 +34,85 @@ const FITS: usize = 12;
 /// What a gauge explained.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauged {
-    /// Share of the variance between neighbouring runs that is gone, 0 to 1 (by robust spreads).
+    /// Share of the variance inside rounds, of runs without the running median and clipped at one
+    /// spread, that is gone: 0 to 1. So many rounds fewer give the same interval.
     pub explained: f64,
     /// Rise of ln of the runs' value with ln of the gauge, at the gauge's median.
     pub slope: f64,
 }
 
+/// Why a gauge was not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unused {
+    /// There are under [`LEAST_RUNS`] runs, or not one number of the gauge for each.
+    Few,
+    /// It explains next to nothing of how runs differ.
+    Nothing,
+}
+
 /// Takes out of `observations`, in time order, what the gauge explains: a curve of second degree in
 /// `gauge`, ln of what the gauge showed during each run, minus its value at the gauge's median.
 ///
-/// Fitted to what is left of both when the running median is taken from them, since the tests do
-/// that with slow changes anyway. `None`, with the observations as they were, where there are under
-/// 24 runs or the gauge explains less than 5 %.
-pub fn take_out(observations: &mut [Observation], gauge: &[f64]) -> Option<Gauged> {
+/// Fitted to what is left of both when the mean of nine neighbours is taken from them, since the tests
+/// leave slow changes out anyway.
+///
+/// # Errors
+/// Why the observations stay as they were.
+pub fn take_out(observations: &mut [Observation], gauge: &[f64]) -> Result<Gauged, Unused> {
     if observations.len() < LEAST_RUNS || observations.len() != gauge.len() {
-        return None;
+        return Err(Unused::Few);
     }
     let middle = median(&mut gauge.to_vec());
     let line: Vec<f64> = gauge.iter().map(|x| x - middle).collect();
     let square: Vec<f64> = line.iter().map(|x| x * x).collect();
-    let [values, x, xx] = [&near(observations), &line, &square].map(|values| fast(values));
-    let before = spread(&values);
-    let [slope, bend] = fit(&values, &x, &xx)?;
-    let left: Vec<f64> = values
-        .iter()
-        .zip(x.iter().zip(&xx))
-        .map(|(y, (x, xx))| y - slope * x - bend * xx)
-        .collect();
-    let explained = 1.0 - (spread(&left) / before).powi(2);
-    // A spread of zero makes it no number.
+    let near = near(observations);
+    let [values, x, xx] = [&near, &line, &square].map(|values| fast(values));
+    let [slope, bend] = fit(&values, &x, &xx).ok_or(Unused::Nothing)?;
+    if chance(&values, &without(&values, &x, &xx, [slope, bend])) >= CHANCE {
+        return Err(Unused::Nothing);
+    }
+    let before = inside_rounds(observations, &near);
+    let after = inside_rounds(observations, &without(&near, &line, &square, [slope, bend]));
+    let explained = 1.0 - after / before;
+    // Without any variance it is no number.
     if !(LEAST_EXPLAINED..=1.0).contains(&explained) {
-        return None;
+        return Err(Unused::Nothing);
     }
     for (o, x) in observations.iter_mut().zip(&line) {
         o.log -= slope * x + bend * x * x;
     }
-    Some(Gauged { explained, slope })
+    Ok(Gauged { explained, slope })
+}
+
+fn without(values: &[f64], x: &[f64], xx: &[f64], [slope, bend]: [f64; 2]) -> Vec<f64> {
+    values.iter().zip(x.iter().zip(xx)).map(|(y, (x, xx))| y - slope * x - bend * xx).collect()
+}
+
+/// How often a gauge that has nothing to do with the runs would fit as well: the p-value of F with two
+/// degrees of freedom above, which is (1 − R²) to the power of half of those below.
+fn chance(values: &[f64], left: &[f64]) -> f64 {
+    let bound = FAR_BOUND * spread(values);
+    let squares =
+        |values: &[f64]| values.iter().map(|v| v.clamp(-bound, bound).powi(2)).sum::<f64>();
+    // The mean of each window took its share.
+    let below = values.len() as f64 * (1.0 - 1.0 / WINDOW as f64) - 2.0;
+    let p = (squares(left) / squares(values)).powf(below / 2.0);
+    if p.is_nan() { 1.0 } else { p }
+}
+
+/// Variance inside rounds of what the tests see: runs without the running median, clipped at one spread.
+fn inside_rounds(observations: &[Observation], values: &[f64]) -> f64 {
+    let left: Vec<f64> = values.iter().zip(running_median(values)).map(|(x, m)| x - m).collect();
+    let (middle, reach) = (median(&mut left.clone()), spread(&left));
+    let mut rounds = BTreeMap::<u32, Vec<f64>>::new();
+    for (o, value) in observations.iter().zip(left) {
+        rounds.entry(o.round).or_default().push(value.clamp(middle - reach, middle + reach));
+    }
+    let inside = |round: &Vec<f64>| {
+        let centre = mean(round);
+        round.iter().map(|v| (v - centre).powi(2)).sum::<f64>()
+    };
+    rounds.values().map(inside).sum()
 }
 
 /// The runs' values, binaries that lie far from the others brought near.
@@ -85,9 +133,14 @@ fn near(observations: &[Observation]) -> Vec<f64> {
         .collect()
 }
 
-/// What changes from one run to the next.
+/// What changes from one run to the next: each value minus the mean of it and its neighbours.
 fn fast(values: &[f64]) -> Vec<f64> {
-    values.iter().zip(running_median(values)).map(|(x, m)| x - m).collect()
+    let reach = WINDOW / 2;
+    let around = |at: usize| {
+        let window = at.saturating_sub(reach)..values.len().min(at + reach + 1);
+        mean(values.get(window).unwrap_or_default())
+    };
+    values.iter().enumerate().map(|(at, value)| value - around(at)).collect()
 }
 
 /// The two coefficients by Huber's estimator: least squares to values that are pulled in to the bound.

@@ -55,7 +55,7 @@ fn programs_of_which_one_takes_twice_as_long_are_adjusted_as_well() {
 fn no_difference_is_claimed_no_more_often_than_without() {
     let claimed = (0..400).filter(|seed| {
         let (mut observations, gauge) = measured(20, 0.0, 1000 + seed);
-        take_out(&mut observations, &gauge);
+        let _ = take_out(&mut observations, &gauge);
         judged(&observations).2 < 0.05
     });
     // 5 % of 400, and three standard deviations more.
@@ -66,16 +66,27 @@ fn no_difference_is_claimed_no_more_often_than_without() {
 #[test]
 fn a_gauge_that_says_nothing_changes_nothing() {
     let (observations, mut gauge) = measured(40, 0.02, 9);
-    let refused = |gauge: &[f64]| {
+    let refused = |gauge: &[f64], why: Unused| {
         let mut after = observations.clone();
-        assert_eq!(take_out(&mut after, gauge), None);
+        assert_eq!(take_out(&mut after, gauge), Err(why));
         assert_eq!(after, observations);
     };
-    refused(&vec![0.5; gauge.len()]);
+    refused(&vec![0.5; gauge.len()], Unused::Nothing);
     gauge.pop();
-    refused(&gauge);
-    let mut random = Random::new(2);
-    refused(&observations.iter().map(|_| random.unit()).collect::<Vec<f64>>());
+    refused(&gauge, Unused::Few);
     let few = &mut observations[..20].to_vec();
-    assert_eq!(take_out(few, &gauge[..20]), None);
+    assert_eq!(take_out(few, &gauge[..20]), Err(Unused::Few));
+}
+
+#[test]
+fn a_gauge_that_has_nothing_to_do_with_the_runs_is_hardly_ever_used() {
+    for rounds in [12, 30] {
+        let used = (0..300).filter(|seed| {
+            let (mut observations, _) = measured(rounds, 0.0, 1000 + seed);
+            let (_, foreign) = measured(rounds, 0.0, 9000 + seed);
+            take_out(&mut observations, &foreign).is_ok()
+        });
+        let used = used.count();
+        assert!(used <= 12, "{rounds} rounds: {used} of 300");
+    }
 }

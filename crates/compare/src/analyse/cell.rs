@@ -6,7 +6,7 @@ use crate::result::{Averaged, Compared, Confirmation, Effect, Needed, OtherMetri
 use crate::runs::Recorded;
 use crate::watch::Watch;
 use crate::{Benchmark, Design, Error, Metric, Run};
-use statistics::gauge::Gauged;
+use statistics::gauge::{Gauged, Unused};
 use statistics::sequential::Step;
 use statistics::{Answer, Observation, Rule, median, series, spread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +42,9 @@ pub(super) struct Runs<'a> {
     pub(super) observations: Vec<Observation>,
     /// Each without its binary's level and the slow course of the machine.
     pub(super) residuals: Vec<f64>,
-    /// What the gauge explained of the runs' deciding metric, which the observations are without.
-    pub(super) gauged: Option<Gauged>,
+    /// What the gauge explained of the runs' deciding metric, which the observations are without; or why
+    /// they are not.
+    pub(super) gauged: Result<Gauged, Unused>,
     /// Runs after the warm-up that an unfinished round holds.
     pub(super) left_out: usize,
     /// Variants that went through, the base first.
@@ -144,13 +145,13 @@ pub(crate) fn without_gauge(
     observations: &mut [Observation],
     metric: &Metric,
     runs: &[&Run],
-) -> Option<Gauged> {
-    let showed = |run: &&Run| run.gauge_ns.filter(|&ns| ns > 0).map(|ns| (ns as f64).ln());
-    let gauge: Vec<f64> = runs.iter().map(showed).collect::<Option<_>>()?;
+) -> Result<Gauged, Unused> {
     if !metric.is_speed() {
-        return None;
+        return Err(Unused::Nothing);
     }
-    statistics::gauge::take_out(observations, &gauge)
+    let showed = |run: &&Run| run.gauge_ns.filter(|&ns| ns > 0).map(|ns| (ns as f64).ln());
+    let gauge: Option<Vec<f64>> = runs.iter().map(showed).collect();
+    statistics::gauge::take_out(observations, &gauge.unwrap_or_default())
 }
 
 /// A variant against the base before the correction for the number of rows.
@@ -422,7 +423,8 @@ fn others(runs: &Runs, variant: usize, settings: statistics::AnswerOptions) -> V
         // A number that is missing in some run (a counter, say) is left out rather than failing the
         // comparison.
         let mut observations = observations(runs.design, metric, &runs.used, false).ok()?;
-        without_gauge(&mut observations, metric, &runs.used);
+        // What does not gauge stays as it is.
+        let _ = without_gauge(&mut observations, metric, &runs.used);
         let settings = statistics::AnswerOptions { draws: FEWER_DRAWS, ..settings };
         let answer = statistics::compare(&observations, 0, variant, settings)?;
         let (as_built, averaged) = of_answer(&answer, metric.sign());

@@ -4,6 +4,7 @@
 use super::cell::Runs;
 use crate::Run;
 use crate::metric::Source;
+use statistics::gauge::{self, Unused};
 use statistics::median;
 use statistics::series::{self, Course};
 use std::collections::BTreeMap;
@@ -46,23 +47,28 @@ fn gauge(runs: &Runs) -> Option<String> {
     if !runs.design.gauge {
         return None;
     }
-    let without = runs.used.iter().filter(|run| run.gauge_ns.is_none()).count();
-    Some(match (runs.gauged, without) {
-        (Some(gauged), _) => format!(
-            "gauge: what others on this machine took from the CPU explains {:.0} % of the runs' \
-             variance, and was taken out",
+    let (all, least) = (runs.used.len(), gauge::LEAST_RUNS);
+    let without = runs.used.iter().filter(|run| run.gauge_ns.is_none_or(|ns| ns == 0)).count();
+    Some(match runs.gauged {
+        Ok(gauged) => format!(
+            "gauge: what others on this machine took from the CPU makes {:.0} % of the variance that \
+             counts here, and was taken out",
             gauged.explained * 100.0
         ),
-        (None, 0) => {
-            "gauge: it explains nothing of how these runs differ, which stay as they are; \
-                      measure without --gauge, or longer"
-                .into()
-        }
-        (None, few) => format!(
-            "gauge: {few} of {} runs were too short for it, so that it was not used; give them more \
-             work",
-            runs.used.len()
+        Err(_) if !runs.metric.is_speed() => format!(
+            "gauge: {} is neither a time nor a rate, and was not adjusted",
+            runs.metric.label()
         ),
+        Err(Unused::Few) if without > 0 => format!(
+            "gauge: it could not be read during {without} of {all} runs, so nothing was adjusted; either \
+             they were too short, and need more work, or others kept the CPU from it"
+        ),
+        Err(Unused::Few) => format!(
+            "gauge: {all} runs are too few for it, so nothing was adjusted; {least} are the least"
+        ),
+        Err(Unused::Nothing) => {
+            "gauge: it does not tell how these runs differ, so nothing was adjusted".into()
+        }
     })
 }
 

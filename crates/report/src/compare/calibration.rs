@@ -11,8 +11,10 @@ pub fn calibration(c: &Calibration, file: &Path) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "The program against itself, {} comparisons of {} rounds:",
-        c.comparisons, c.rounds
+        "The program against itself, {} comparisons of {} rounds{}:",
+        c.comparisons,
+        c.rounds,
+        if c.gauge { " with the gauge" } else { "" }
     );
     let [low, high] = c.interval.map(pct);
     let _ = writeln!(
@@ -54,8 +56,9 @@ pub fn calibration(c: &Calibration, file: &Path) -> String {
     }
     let _ = writeln!(
         text,
-        "Stored in {}; every report on a machine like this one quotes it.",
-        file.display()
+        "Stored in {}; every report on a machine like this one quotes it{}.",
+        file.display(),
+        if c.gauge { " where there is a gauge" } else { "" }
     );
     text
 }

@@ -171,7 +171,8 @@ pub(crate) fn calibration(machine: &MeasuredMachine) -> String {
     };
     let [low, high] = c.interval.map(|share| share * 100.0);
     let mut text = format!(
-        "calibrated: {:.1} % [{low:.1}, {high:.1}] at α = 5 %",
+        "calibrated{}: {:.1} % [{low:.1}, {high:.1}] at α = 5 %",
+        if c.gauge { " with the gauge" } else { "" },
         c.false_positive_rate * 100.0
     );
     if let (Some(rate), Some([low, high])) = (c.relinked_rate, c.relinked_interval) {

@@ -178,8 +178,8 @@ pub struct How {
     /// Run everything on this CPU
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
-    /// Time a fixed loop on the CPU of --cpu every millisecond, and take what slowed it out of the
-    /// programs' times: for shared machines
+    /// On a shared machine: time a fixed loop on the CPU of --cpu every millisecond, and correct the
+    /// programs' times for what slowed the loop
     #[arg(long, conflicts_with_all = ["until_decided", "looks"])]
     pub gauge: bool,
     /// Name of this machine in reports [default: the host's]
