@@ -197,6 +197,7 @@ fn machine(name: &str, calibrated: bool) -> MeasuredMachine {
             relinked_rate: Some(0.05),
             relinked_interval: Some([0.034, 0.071]),
             smallest_effect: 0.008,
+            gauge: false,
             others_share: Some(0.01),
             queued_share: Some(0.001),
         }),
