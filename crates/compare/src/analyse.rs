@@ -13,7 +13,7 @@ use crate::runs::Recorded;
 use crate::{Error, Metric};
 use cell::{Block, Row};
 
-pub(crate) use cell::without_gauge;
+pub(crate) use cell::gauge;
 
 pub use words::{ABOUT_TWO_FILES, LAYOUTS_ADVICE};
 

@@ -64,9 +64,11 @@ pub fn calibrate(
     let others_share = before.others_share();
     // The gauge keeps runs waiting, too.
     let queued_share = queued_share(&found.runs).filter(|_| !found.design.gauge);
-    let stream: Vec<f64> = observations(&found)?.iter().map(|o| o.log).collect();
+    let (stream, gauge) = seen(&found)?;
+    let stream: Vec<f64> = stream.iter().map(|o| o.log).collect();
     let answer = statistics::calibration::same_binary(
         &stream,
+        gauge.as_deref(),
         rounds as usize,
         COMPARISONS,
         DRAWS,
@@ -96,8 +98,9 @@ pub fn calibrate(
     Ok(whole.then_some(calibration))
 }
 
-/// The runs after the warm-up in time order, seen by the deciding metric.
-fn observations(found: &Recorded) -> Result<Vec<Observation>, Error> {
+/// The runs after the warm-up in time order, seen by the deciding metric, and what the gauge showed
+/// beside them, where it may be taken out.
+fn seen(found: &Recorded) -> Result<(Vec<Observation>, Option<Vec<f64>>), Error> {
     let metric = found
         .design
         .benchmarks
@@ -112,10 +115,8 @@ fn observations(found: &Recorded) -> Result<Vec<Observation>, Error> {
         })
     };
     let runs: Vec<&Run> = found.runs.iter().filter(|run| run.round > 0).collect();
-    let mut observations = runs.iter().map(one).collect::<Result<Vec<_>, _>>()?;
-    // What does not gauge stays as it is.
-    let _ = crate::analyse::without_gauge(&mut observations, &metric, &runs);
-    Ok(observations)
+    let observations = runs.iter().map(one).collect::<Result<_, _>>()?;
+    Ok((observations, crate::analyse::gauge(&metric, &runs).ok()))
 }
 
 /// Relinks of one program as both variants; false where the user ended it.
@@ -146,7 +147,11 @@ fn relinked(
     if interrupted {
         return Ok(false);
     }
-    let mut observations = observations(&found)?;
+    let (mut observations, gauge) = seen(&found)?;
+    if let Some(gauge) = gauge {
+        // Without a usable gauge they stay as they are.
+        let _ = statistics::gauge::take_out(&mut observations, &gauge);
+    }
     observations.retain(|o| o.layout > 0);
     let answer = statistics::calibration::relinked(
         &observations,

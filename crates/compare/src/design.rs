@@ -190,6 +190,12 @@ impl Design {
         if self.gauge && self.pinned_cpu.is_none() {
             return wrong("--gauge needs one CPU for everything: add --cpu 0, or another".into());
         }
+        if self.gauge && self.stopping != Stopping::Fixed {
+            return wrong(
+                "--gauge needs all runs before it judges any; leave out --looks and --until-decided"
+                    .into(),
+            );
+        }
         if self.looked.len() > MOST_LOOKS || !self.looked.is_sorted_by(|a, b| a < b) {
             return wrong(format!(
                 "`looked` has {} numbers; expected at most {MOST_LOOKS}, each greater than the \

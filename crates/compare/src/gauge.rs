@@ -1,15 +1,14 @@
 //! How slow is the CPU while a program runs on it? A thread on the same CPU wakes about every
 //! millisecond and times a fixed piece of work.
 //!
-//! On a shared machine, whoever uses the other hyperthread of a core takes up to half of its speed and
-//! comes and goes within milliseconds; the kernel of a virtual machine sees none of it. The timed work
-//! does, as it needs all of the core's arithmetic units. Waking takes 1 to 3 % of the CPU, from all
-//! programs alike.
+//! On a shared machine, whoever uses the other hyperthread of a core takes up to half of its speed
+//! and comes and goes within milliseconds; the kernel of a virtual machine sees none of it. The
+//! timed work does, as its parts do not wait for each other and want more of the core than half of
+//! it has. Waking costs all programs alike 1 to 2 % of CPU time and 2 to 3 % of wall time.
 
 use crate::{Error, sys};
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,8 +22,8 @@ const TRIALS: usize = 200;
 const INTERRUPTED: u64 = 4;
 /// Fewer times tell nothing of a run.
 const LEAST_TIMES: u64 = 5;
-/// Shortest and longest sleep in microseconds; they vary, so as not to keep step with a program's own
-/// timer.
+/// Shortest and longest sleep in microseconds; they vary, so as not to keep step with a program's
+/// own timer.
 const SLEEP_US: (u64, u64) = (750, 1250);
 
 /// A thread that times its work while a program runs; it ends when this is dropped.
@@ -34,14 +33,23 @@ pub(crate) struct Gauge {
 }
 
 #[derive(Default)]
-struct Shared {
-    /// A program runs.
-    on: AtomicBool,
+struct Shared(Mutex<Times>);
+
+#[derive(Default)]
+struct Times {
+    /// Counts the programs that began.
+    run: u64,
+    /// One of them runs.
+    on: bool,
     /// The measurement is over.
-    over: AtomicBool,
-    times: AtomicU64,
-    total_ns: AtomicU64,
+    over: bool,
+    /// How often the work was timed since the program began, and how long it took in all.
+    count: u64,
+    total_ns: u64,
 }
+
+/// A program runs, until this is [ended](Reading::end) or dropped.
+pub(crate) struct Reading<'a>(&'a Shared);
 
 impl Gauge {
     /// Starts the thread on a CPU, where it sleeps until a program [begins](Gauge::begin).
@@ -72,27 +80,35 @@ impl Gauge {
     }
 
     /// A program is about to start.
-    pub(crate) fn begin(&self) {
-        self.shared.times.store(0, Ordering::Relaxed);
-        self.shared.total_ns.store(0, Ordering::Relaxed);
-        self.shared.on.store(true, Ordering::Release);
+    pub(crate) fn begin(&self) -> Reading<'_> {
+        let mut times = self.shared.times();
+        *times = Times { run: times.run + 1, on: true, ..Times::default() };
+        drop(times);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
         }
+        Reading(&self.shared)
     }
+}
 
-    /// The program has ended: the mean time of the work since it began, in nanoseconds; `None` after a
-    /// run that was too short for it.
-    pub(crate) fn end(&self) -> Option<u64> {
-        self.shared.on.store(false, Ordering::Release);
-        let times = self.shared.times.load(Ordering::Relaxed);
-        (times >= LEAST_TIMES).then(|| self.shared.total_ns.load(Ordering::Relaxed) / times)
+impl Reading<'_> {
+    /// The program has ended: the mean time of the work since it began, in nanoseconds; `None`
+    /// after a run that was too short for it.
+    pub(crate) fn end(self) -> Option<u64> {
+        let times = self.0.times();
+        (times.count >= LEAST_TIMES).then(|| times.total_ns / times.count)
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.times().on = false;
     }
 }
 
 impl Drop for Gauge {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Release);
+        self.shared.times().over = true;
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // It holds nothing that could be spoilt.
@@ -102,11 +118,21 @@ impl Drop for Gauge {
 }
 
 impl Shared {
+    fn times(&self) -> MutexGuard<'_, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn watch(&self, limit_ns: u64) {
         let mut random = random::Random::new(1);
         let (least, most) = SLEEP_US;
-        while !self.over.load(Ordering::Acquire) {
-            if !self.on.load(Ordering::Acquire) {
+        loop {
+            let times = self.times();
+            let (run, on, over) = (times.run, times.on, times.over);
+            drop(times);
+            if over {
+                break;
+            }
+            if !on {
                 std::thread::park();
                 continue;
             }
@@ -114,10 +140,11 @@ impl Shared {
             std::thread::sleep(Duration::from_micros(sleep_us as u64));
             work(WARM_STEPS);
             let took_ns = timed_ns();
-            // The program may have ended meanwhile, and the next one not begun.
-            if took_ns <= limit_ns && self.on.load(Ordering::Acquire) {
-                self.total_ns.fetch_add(took_ns, Ordering::Relaxed);
-                self.times.fetch_add(1, Ordering::Relaxed);
+            let mut times = self.times();
+            // The program may have ended meanwhile, and the next one begun.
+            if took_ns <= limit_ns && times.on && times.run == run {
+                times.total_ns += took_ns;
+                times.count += 1;
             }
         }
     }
@@ -133,8 +160,8 @@ fn timed_ns() -> u64 {
     begun.elapsed().as_nanos() as u64
 }
 
-/// Six chains of shifts that do not wait for each other (xorshift, Marsaglia 2003): more at once than
-/// any core computes, so that whoever shares it is felt.
+/// Six chains of shifts that do not wait for each other (xorshift, Marsaglia 2003), of which the
+/// compiler computes several in one vector: enough at once that whoever shares the core slows them.
 fn work(steps: u32) {
     let mut chains: [u64; 6] = black_box([1, 2, 3, 4, 5, 6]);
     for _ in 0..steps {
@@ -154,20 +181,23 @@ mod tests {
     #[test]
     fn work_is_timed_while_a_program_runs_and_only_then() {
         let gauge = Gauge::new(first_cpu()).unwrap();
-        assert_eq!(gauge.end(), None);
-        gauge.begin();
+        let reading = gauge.begin();
         std::thread::sleep(Duration::from_millis(300));
-        let during = gauge.end().unwrap();
-        assert!((100..1_000_000).contains(&during), "{during} ns");
+        let during = reading.end().unwrap();
+        assert!((100..100_000).contains(&during), "{during} ns");
+        // A timing that was under way does not count any more.
+        let count = gauge.shared.times().count;
         std::thread::sleep(Duration::from_millis(20));
-        gauge.begin();
-        assert_eq!(gauge.end(), None);
+        assert_eq!(gauge.shared.times().count, count);
+        assert_eq!(gauge.begin().end(), None, "the next program begins at nothing");
+        assert_eq!(gauge.shared.times().run, 2);
     }
 
     #[test]
     fn a_cpu_that_is_not_there_is_refused() {
         let error = Gauge::new(1023).err().unwrap().to_string();
         assert!(error.contains("--cpu"), "{error}");
+        assert!(Gauge::new(99_999).err().unwrap().to_string().contains("--cpu"));
     }
 
     /// One that this process may use.

@@ -136,9 +136,9 @@ pub fn resumed(path: &Path, design: &Design) -> Result<Recorded, Error> {
     if there != *design {
         return Err(Error::problem(
             path,
-            "holds another measurement (other programs, commands, metrics, layouts, seed, CPU or gauge), so \
-             it cannot be gone on with; give the arguments of then, or another file without \
-             --resume",
+            "holds another measurement (other programs, commands, metrics, layouts, seed, CPU or \
+             gauge), so it cannot be gone on with; give the same arguments as then, or another file \
+             without --resume",
         ));
     }
     if before.design.machine.name != design.machine.name {

@@ -1,7 +1,7 @@
 //! One run of one binary: start it, wait, and read what it used and printed.
 
 use crate::design::Slot;
-use crate::gauge::Gauge;
+use crate::gauge::{Gauge, Reading};
 use crate::metric::{Counter, Source};
 use crate::{Benchmark, Design, Error, Metric, Run, bind, sys};
 use sha2::{Digest, Sha256};
@@ -102,9 +102,7 @@ impl<'a> Launcher<'a> {
         let steal_before = steal_ticks();
         let start_unix_ns =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_nanos() as u64);
-        if let Some(gauge) = &self.gauge {
-            gauge.begin();
-        }
+        let reading = self.gauge.as_ref().map(Gauge::begin);
         let start = Instant::now();
         let child = command.spawn().map_err(|source| Error::Start {
             program: words.first().cloned().unwrap_or_default(),
@@ -113,7 +111,7 @@ impl<'a> Launcher<'a> {
         let full = |file: &File| file.metadata().is_ok_and(|about| about.len() > MOST_OUTPUT_BYTES);
         let flooded = || full(&stdout) || full(&stderr);
         let ended = sys::wait(child.id(), limit, || self.stop.load(Ordering::Relaxed), flooded)?;
-        let gauge_ns = self.gauge.as_ref().and_then(Gauge::end);
+        let gauge_ns = reading.and_then(Reading::end);
         let wall_ns = ended.at.duration_since(start).as_nanos() as u64;
         let steal_ticks = steal_ticks().saturating_sub(steal_before);
         let counters = counters.read().into_iter().map(|(c, n)| (c.name().to_owned(), n)).collect();

@@ -233,12 +233,12 @@ impl Settings {
     }
 }
 
-/// Lets this thread run before all that are not real-time (SCHED_FIFO) whenever it wakes; false where
-/// the user may not ask for that. A thread that mostly sleeps rarely waits long without it, too.
-pub(crate) fn go_first() -> bool {
+/// Lets this thread run before all that are not real-time (SCHED_FIFO) whenever it wakes, where the
+/// user may ask for that. A thread that mostly sleeps rarely waits long even without it.
+pub(crate) fn go_first() {
     let least = libc::sched_param { sched_priority: 1 };
     // SAFETY: least is live and of the right type; 0 is this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) == 0 }
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &least) };
 }
 
 impl Drop for Settings {

@@ -284,9 +284,9 @@ fn what_is_set_for_the_programs_is_not_left_set_for_planish() {
 }
 
 #[test]
-fn a_gauge_is_read_during_each_run_of_the_cpu_that_it_needs() {
+fn a_gauge_needs_a_cpu_and_is_read_during_each_run() {
     let folder = tempfile::tempdir().unwrap();
-    let body = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
+    let body = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
     let pair = vec![script(folder.path(), "a", body), script(folder.path(), "b", body)];
     let mut design = design(pair, 2);
     design.gauge = true;

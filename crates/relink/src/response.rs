@@ -359,7 +359,8 @@ mod tests {
         assert_eq!(words_of(&parse(gcc)), kept);
         let clang = "-plugin-opt=mcpu=x86-64\n--lto-O2\n-plugin-opt=thinlto\n\
                      -plugin-opt=-function-sections=1\n-plugin-opt=O2\n-mllvm \
-                     -align-loops=32\n-mllvm -sample-profile-remove-probe\n--lto-basic-block-sections=all\n/usr/lib/crt1.o\n";
+                     -align-loops=32\n-mllvm -sample-profile-remove-probe\n\
+                     --lto-basic-block-sections=all\n/usr/lib/crt1.o\n";
         let kept = "--chroot . --plugin-opt=mcpu=x86-64 --lto-O2 --plugin-opt=thinlto \
                     --plugin-opt=-function-sections=1 --plugin-opt=O2 --mllvm=-align-loops=32 \
                     --mllvm=-sample-profile-remove-probe \

@@ -6,6 +6,7 @@
 //! shorter than all comparisons need, windows overlap and get new labels.
 
 use crate::distribution::{clopper_pearson, kolmogorov_tail};
+use crate::gauge::take_out;
 use crate::pair::{Label, PairTest, Point};
 use crate::{LayoutMeans, Observation, power, series, variance};
 use random::Random;
@@ -79,9 +80,11 @@ impl Calibration {
 }
 
 /// Runs `comparisons` A/A comparisons of `rounds` rounds each on `stream` (ln values of one binary
-/// in time order). `None` when the stream has fewer than two runs per round.
+/// in time order). `gauge`: ln of what a gauge showed beside each, which every comparison takes out
+/// by itself. `None` when the stream has fewer than two runs per round.
 pub fn same_binary(
     stream: &[f64],
+    gauge: Option<&[f64]>,
     rounds: usize,
     comparisons: usize,
     draws: usize,
@@ -100,7 +103,11 @@ pub fn same_binary(
         // As long as they last windows lie side by side; then they start anywhere.
         let start = if comparison < apart { comparison * need } else { random.below(places + 1) };
         let window = stream.get(start..start + need)?;
-        let test = PairTest::new(labelled(window, &mut random), draws, random.next_bits());
+        let mut points = labelled(window, &mut random);
+        if let Some(gauge) = gauge.and_then(|gauge| gauge.get(start..start + need)) {
+            adjust(&mut points, gauge);
+        }
+        let test = PairTest::new(points, draws, random.next_bits());
         p_values.push(test.p_value(0.0));
         if errors.len() < 9 {
             errors.extend(test.interval(0.95).standard_error(0.95, need as f64 - 2.0));
@@ -123,6 +130,23 @@ fn labelled(window: &[f64], random: &mut Random) -> Vec<Point> {
         points.extend(labels.iter().zip(pair).map(|(&label, &log)| Point { label, round, log }));
     }
     points
+}
+
+/// Takes out what the gauge explains, as a comparison does.
+fn adjust(points: &mut [Point], gauge: &[f64]) {
+    let observation = |point: &Point| Observation {
+        round: point.round as u32,
+        variant: usize::from(point.label == Label::B),
+        layout: 0,
+        copy: 0,
+        log: point.log,
+    };
+    let mut observations: Vec<Observation> = points.iter().map(observation).collect();
+    if take_out(&mut observations, gauge).is_ok() {
+        for (point, observation) in points.iter_mut().zip(observations) {
+            point.log = observation.log;
+        }
+    }
 }
 
 /// Runs `comparisons` comparisons among relinks of one program: each takes 2 × `layouts` of the

@@ -1,33 +1,33 @@
 //! What was timed beside each run says how slow the CPU was meanwhile. What does that explain of the
 //! runs' own times, and what is left without it? Analysis of covariance with a robust fit.
 //!
-//! Neither the gauge nor the fit knows which program runs, and programs are in random order inside a
-//! round: swapping labels swaps adjusted runs, so the tests stay exact. That is why programs are not
-//! brought to a common level before the fit, as an analysis of covariance usually does. Simulated, that
-//! would claim a difference between equal programs in 11 % of comparisons instead of 5 %.
+//! The fit does not ask which program ran, and programs are in random order inside a round: of
+//! equal programs, swapping labels swaps adjusted runs, so the test of no difference stays exact.
+//! That is why programs are not brought to a common level before the fit, as an analysis of
+//! covariance usually does. Simulated, that claims a difference between equal programs in 10 to 15 % of
+//! comparisons instead of 5 %.
 
 use crate::Observation;
-use crate::robust::{WINDOW, mean, median, running_median, spread, trimmed_mean};
+use crate::robust::{WINDOW, mean, median, running_median, spread, variance};
 use std::collections::BTreeMap;
 
-/// Fewer runs do not tell a curve from noise.
+/// Fewer runs cannot tell a curve from noise.
 pub const LEAST_RUNS: usize = 24;
-/// The fit is used where a gauge that has nothing to do with the runs would do as well in less than this
-/// share of measurements (F test)…
+/// The fit is used only if chance alone would fit as well in less than this share of measurements (F
+/// test)…
 const CHANCE: f64 = 0.01;
-/// …and where it takes at least this share from the variance that the tests see.
+/// …and if it takes at least this share from the variance that the tests see.
 const LEAST_EXPLAINED: f64 = 0.05;
 /// Deviations beyond so many spreads weigh no more than that (Huber's estimator; 1.345 is the usual
 /// bound, 95 % as good as least squares where there are no outliers).
 const BOUND: f64 = 1.345;
 /// The same for sums of squares, which tell how well it fits.
 const FAR_BOUND: f64 = 3.0;
-/// A binary whose level is more than a spread of single runs away from the others' is brought to theirs
-/// before the fit: its difference would drown everything else, and no test is needed to see it.
+/// A binary whose mean is more than so many standard deviations of single runs away from the middle
+/// is brought there before the fit: its difference would drown everything else, and no test is
+/// needed to see it. Not spreads: of runs that fall into two groups, the median absolute deviation
+/// may see one group.
 const FAR: f64 = 1.0;
-/// Levels are means without so much at each end: the median of runs that fall into two groups jumps
-/// from one to the other.
-const TRIM: f64 = 0.2;
 /// Rounds of the fit; it is settled after a few.
 const FITS: usize = 12;
 
@@ -35,17 +35,19 @@ const FITS: usize = 12;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauged {
     /// Share of the variance inside rounds, of runs without the running median and clipped at one
-    /// spread, that is gone: 0 to 1. So many rounds fewer give the same interval.
+    /// spread, that is gone: 0 to 1.
     pub explained: f64,
-    /// Rise of ln of the runs' value with ln of the gauge, at the gauge's median.
-    pub slope: f64,
 }
 
 /// Why a gauge was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unused {
-    /// There are under [`LEAST_RUNS`] runs, or not one number of the gauge for each.
+    /// There are under [`LEAST_RUNS`] runs.
     Few,
+    /// There is not one number of the gauge for each run.
+    Unread,
+    /// What is judged is not known to be a time or a rate.
+    NoTime,
     /// It explains next to nothing of how runs differ.
     Nothing,
 }
@@ -53,13 +55,16 @@ pub enum Unused {
 /// Takes out of `observations`, in time order, what the gauge explains: a curve of second degree in
 /// `gauge`, ln of what the gauge showed during each run, minus its value at the gauge's median.
 ///
-/// Fitted to what is left of both when the mean of nine neighbours is taken from them, since the tests
-/// leave slow changes out anyway.
+/// Fitted to what is left of both when the mean of nine neighbours is taken from them, since the
+/// tests leave slow changes out anyway.
 ///
 /// # Errors
 /// Why the observations stay as they were.
 pub fn take_out(observations: &mut [Observation], gauge: &[f64]) -> Result<Gauged, Unused> {
-    if observations.len() < LEAST_RUNS || observations.len() != gauge.len() {
+    if observations.len() != gauge.len() {
+        return Err(Unused::Unread);
+    }
+    if observations.len() < LEAST_RUNS {
         return Err(Unused::Few);
     }
     let middle = median(&mut gauge.to_vec());
@@ -81,15 +86,15 @@ pub fn take_out(observations: &mut [Observation], gauge: &[f64]) -> Result<Gauge
     for (o, x) in observations.iter_mut().zip(&line) {
         o.log -= slope * x + bend * x * x;
     }
-    Ok(Gauged { explained, slope })
+    Ok(Gauged { explained })
 }
 
 fn without(values: &[f64], x: &[f64], xx: &[f64], [slope, bend]: [f64; 2]) -> Vec<f64> {
     values.iter().zip(x.iter().zip(xx)).map(|(y, (x, xx))| y - slope * x - bend * xx).collect()
 }
 
-/// How often a gauge that has nothing to do with the runs would fit as well: the p-value of F with two
-/// degrees of freedom above, which is (1 − R²) to the power of half of those below.
+/// How often a gauge that has nothing to do with the runs would fit as well: the p-value of F with
+/// two degrees of freedom above, which is (1 − R²) to the power of half of those below.
 fn chance(values: &[f64], left: &[f64]) -> f64 {
     let bound = FAR_BOUND * spread(values);
     let squares =
@@ -100,7 +105,8 @@ fn chance(values: &[f64], left: &[f64]) -> f64 {
     if p.is_nan() { 1.0 } else { p }
 }
 
-/// Variance inside rounds of what the tests see: runs without the running median, clipped at one spread.
+/// Variance inside rounds of what the tests see: runs without the running median, clipped at one
+/// spread.
 fn inside_rounds(observations: &[Observation], values: &[f64]) -> f64 {
     let left: Vec<f64> = values.iter().zip(running_median(values)).map(|(x, m)| x - m).collect();
     let (middle, reach) = (median(&mut left.clone()), spread(&left));
@@ -121,10 +127,10 @@ fn near(observations: &[Observation]) -> Vec<f64> {
     for o in observations {
         binaries.entry((o.variant, o.layout)).or_default().push(o.log);
     }
-    let mut spreads: Vec<f64> = binaries.values().map(|own| spread(own)).collect();
-    let far = FAR * median(&mut spreads);
+    let mut deviations: Vec<f64> = binaries.values().map(|own| variance(own).sqrt()).collect();
+    let far = FAR * median(&mut deviations);
     let middles: BTreeMap<_, f64> =
-        binaries.into_iter().map(|(key, mut own)| (key, trimmed_mean(&mut own, TRIM))).collect();
+        binaries.into_iter().map(|(key, own)| (key, mean(&own))).collect();
     let middle = median(&mut middles.values().copied().collect::<Vec<_>>());
     let level = |o: &Observation| middles.get(&(o.variant, o.layout)).map_or(0.0, |at| at - middle);
     observations
@@ -143,7 +149,8 @@ fn fast(values: &[f64]) -> Vec<f64> {
     values.iter().enumerate().map(|(at, value)| value - around(at)).collect()
 }
 
-/// The two coefficients by Huber's estimator: least squares to values that are pulled in to the bound.
+/// The two coefficients by Huber's estimator: least squares to values that are pulled in to the
+/// bound.
 fn fit(values: &[f64], x: &[f64], xx: &[f64]) -> Option<[f64; 2]> {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let (a, b, c) = (dot(x, x), dot(x, xx), dot(xx, xx));

@@ -169,12 +169,19 @@ fn several_variants_are_corrected_together() {
 fn calibration_counts_what_is_called_different() {
     let mut random = Random::new(12);
     let stream: Vec<f64> = (0..4000).map(|_| random.unit() * 0.02).collect();
-    let same = statistics::calibration::same_binary(&stream, 10, 200, 499, 1).unwrap();
+    let same = statistics::calibration::same_binary(&stream, None, 10, 200, 499, 1).unwrap();
     assert!(same.comparisons == 200 && same.different <= 22 && same.holds(), "{same:?}");
     assert!(
         same.ks_p_value > 0.001 && same.autocorrelation.abs() < 0.1 && same.p_values.len() == 200
     );
-    assert!(statistics::calibration::same_binary(&stream[..10], 10, 200, 499, 1).is_none());
+    assert!(statistics::calibration::same_binary(&stream[..10], None, 10, 200, 499, 1).is_none());
+    // Half of the runs are slower, and the gauge beside them says so.
+    let gauge: Vec<f64> = (0..4000).map(|_| f64::from(random.unit() < 0.5)).collect();
+    let slowed: Vec<f64> = stream.iter().zip(&gauge).map(|(log, busy)| log + 0.5 * busy).collect();
+    let plain = statistics::calibration::same_binary(&slowed, None, 20, 200, 499, 1).unwrap();
+    let gauged =
+        statistics::calibration::same_binary(&slowed, Some(&gauge), 20, 200, 499, 1).unwrap();
+    assert!(gauged.holds() && gauged.detectable < 0.2 * plain.detectable, "{gauged:?} {plain:?}");
     let relinked =
         statistics::calibration::relinked(&recorded(24, 0.0, 0.0, 7), 8, 100, 499, 1).unwrap();
     assert!(

@@ -38,12 +38,14 @@ pub(super) struct Runs<'a> {
     pub(super) metric: Metric,
     /// Runs of complete rounds in time order, without stopped variants.
     pub(super) used: Vec<&'a Run>,
-    /// Each with ln of the deciding metric, turned so that less is better.
+    /// Each with ln of the deciding metric, turned so that less is better, as it is judged.
     pub(super) observations: Vec<Observation>,
-    /// Each without its binary's level and the slow course of the machine.
+    /// The same as measured.
+    pub(super) raw: Vec<Observation>,
+    /// As measured, each without its binary's level and the slow course of the machine.
     pub(super) residuals: Vec<f64>,
-    /// What the gauge explained of the runs' deciding metric, which the observations are without; or why
-    /// they are not.
+    /// What the gauge explained of the deciding metric and the observations are without, or why it
+    /// was not used.
     pub(super) gauged: Result<Gauged, Unused>,
     /// Runs after the warm-up that an unfinished round holds.
     pub(super) left_out: usize,
@@ -92,9 +94,10 @@ impl<'a> Runs<'a> {
                 benchmark.name
             )));
         }
-        let mut observations = observations(design, &metric, &used, true)?;
+        let raw = observations(design, &metric, &used, true)?;
+        let residuals = series::residuals(&raw);
+        let mut observations = raw.clone();
         let gauged = without_gauge(&mut observations, &metric, &used);
-        let residuals = series::residuals(&observations);
         Ok(Runs {
             design,
             benchmark,
@@ -102,6 +105,7 @@ impl<'a> Runs<'a> {
             metric,
             used,
             observations,
+            raw,
             residuals,
             gauged,
             left_out,
@@ -139,19 +143,23 @@ fn observations(
     used.iter().map(one).collect()
 }
 
-/// Takes out of the observations of `runs` what slowed the gauge, where the metric is a time or a rate and
-/// every run was gauged.
-pub(crate) fn without_gauge(
+/// Takes out of the observations of `runs` what slowed the gauge.
+fn without_gauge(
     observations: &mut [Observation],
     metric: &Metric,
     runs: &[&Run],
 ) -> Result<Gauged, Unused> {
+    statistics::gauge::take_out(observations, &gauge(metric, runs)?)
+}
+
+/// ln of what the gauge showed beside each run, where the metric is a time or a rate and every run
+/// was gauged.
+pub(crate) fn gauge(metric: &Metric, runs: &[&Run]) -> Result<Vec<f64>, Unused> {
     if !metric.is_speed() {
-        return Err(Unused::Nothing);
+        return Err(Unused::NoTime);
     }
     let showed = |run: &&Run| run.gauge_ns.filter(|&ns| ns > 0).map(|ns| (ns as f64).ln());
-    let gauge: Option<Vec<f64>> = runs.iter().map(showed).collect();
-    statistics::gauge::take_out(observations, &gauge.unwrap_or_default())
+    runs.iter().map(showed).collect::<Option<_>>().ok_or(Unused::Unread)
 }
 
 /// A variant against the base before the correction for the number of rows.
@@ -423,7 +431,7 @@ fn others(runs: &Runs, variant: usize, settings: statistics::AnswerOptions) -> V
         // A number that is missing in some run (a counter, say) is left out rather than failing the
         // comparison.
         let mut observations = observations(runs.design, metric, &runs.used, false).ok()?;
-        // What does not gauge stays as it is.
+        // Without a usable gauge they stay as they are.
         let _ = without_gauge(&mut observations, metric, &runs.used);
         let settings = statistics::AnswerOptions { draws: FEWER_DRAWS, ..settings };
         let answer = statistics::compare(&observations, 0, variant, settings)?;

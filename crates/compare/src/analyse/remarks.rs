@@ -48,26 +48,29 @@ fn gauge(runs: &Runs) -> Option<String> {
         return None;
     }
     let (all, least) = (runs.used.len(), gauge::LEAST_RUNS);
-    let without = runs.used.iter().filter(|run| run.gauge_ns.is_none_or(|ns| ns == 0)).count();
     Some(match runs.gauged {
         Ok(gauged) => format!(
-            "gauge: what others on this machine took from the CPU makes {:.0} % of the variance that \
-             counts here, and was taken out",
+            "gauge: {:.0} % of the variance between runs came from others on this core, and was taken \
+             out",
             gauged.explained * 100.0
         ),
-        Err(_) if !runs.metric.is_speed() => format!(
-            "gauge: {} is neither a time nor a rate, and was not adjusted",
+        Err(Unused::NoTime) => format!(
+            "gauge: {} is not known to be a time or a rate, and was not adjusted",
             runs.metric.label()
         ),
-        Err(Unused::Few) if without > 0 => format!(
-            "gauge: it could not be read during {without} of {all} runs, so nothing was adjusted; either \
-             they were too short, and need more work, or others kept the CPU from it"
-        ),
+        Err(Unused::Unread) => {
+            let unread = runs.used.iter().filter(|run| run.gauge_ns.is_none_or(|ns| ns == 0));
+            format!(
+                "gauge: it could not be read during {} of {all} runs, so nothing was adjusted; either \
+                 they were too short, and need more work, or others kept the CPU from it",
+                unread.count()
+            )
+        }
         Err(Unused::Few) => format!(
             "gauge: {all} runs are too few for it, so nothing was adjusted; {least} are the least"
         ),
         Err(Unused::Nothing) => {
-            "gauge: it does not tell how these runs differ, so nothing was adjusted".into()
+            "gauge: it does not explain how these runs differ, so nothing was adjusted".into()
         }
     })
 }
@@ -206,8 +209,7 @@ fn carry_over(runs: &Runs) -> Option<String> {
 /// What the machine did over the rounds. The random order makes it harmless for the comparison, but
 /// it says how far the medians can be trusted.
 fn course(runs: &Runs) -> Option<String> {
-    let rounds: Vec<f64> =
-        series::round_medians(&runs.observations).into_iter().map(|(_, m)| m).collect();
+    let rounds: Vec<f64> = series::round_medians(&runs.raw).into_iter().map(|(_, m)| m).collect();
     let pct = |log: f64| format!("{:.1} %", (log.exp_m1() * 100.0).abs());
     let harmless = "the random order keeps it out of the comparison";
     match series::course(&rounds) {

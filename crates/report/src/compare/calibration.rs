@@ -56,9 +56,9 @@ pub fn calibration(c: &Calibration, file: &Path) -> String {
     }
     let _ = writeln!(
         text,
-        "Stored in {}; every report on a machine like this one quotes it{}.",
+        "Stored in {}; every report {}on a machine like this one quotes it.",
         file.display(),
-        if c.gauge { " where there is a gauge" } else { "" }
+        if c.gauge { "with a gauge " } else { "" }
     );
     text
 }
