@@ -5,7 +5,8 @@
 # Each gains/PROGRAM.sh says where the sources come from, how `planish optimize` builds them, what it records and what it
 # measures (other input). GAINS_ROUNDS: rounds of the comparison of CPU time (default 30, which on a quiet machine tell
 # programs apart to half a per cent where a run takes some tenths of a second). GAINS_KEPT=DIRECTORY: a trial, whose
-# gains.json and gains.md go there; measurements and README.md stay as they are.
+# gains.json and gains.md go there; measurements and README.md stay as they are. GAINS_GAUGE=CPU: on a shared machine, measure on
+# that CPU with `--gauge` (not for programs that use several at once).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -70,6 +71,7 @@ one() {
   for line in "${train[@]}"; do arguments+=(--train "$line"); done
   for line in "${evaluate[@]}"; do arguments+=(--evaluate "$line"); done
   for line in "${more[@]}"; do arguments+=(--set "$line"); done
+  [ -z "${GAINS_GAUGE:-}" ] || arguments+=(--set "evaluate.cpu=$GAINS_GAUGE" --set evaluate.gauge=true)
   local code=0
   (cd "$at/source" && "$planish" optimize "${arguments[@]}" --set "evaluate.rounds=$rounds" \
     --set "evaluate.layouts=$layouts" --set "optimize.also=$also" --set record.count_branches=false >"$at/told.txt") || code=$?
