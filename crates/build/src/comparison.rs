@@ -110,9 +110,7 @@ impl Comparison {
         all.ignore_output |=
             file.ignore_output.unwrap_or(evaluate.is_some_and(|e| e.ignore_output));
         all.cpu = all.cpu.or(file.cpu).or(evaluate.and_then(|e| e.cpu));
-        // What the file says is for measurements that do not judge before all runs are there.
-        let gauge = file.gauge.unwrap_or(evaluate.is_some_and(|e| e.gauge));
-        all.gauge |= gauge && all.stopping == compare::Stopping::Fixed;
+        all.gauge |= file.gauge.unwrap_or(evaluate.is_some_and(|e| e.gauge));
         if let (None, Some(word)) = (all.layout_mode, file.layout_mode.as_deref()) {
             let mode = LayoutMode::parse(word).ok_or_else(|| {
                 wrong(format!(

@@ -54,6 +54,12 @@ pub fn calibrate(
             "--rounds {rounds}: fewer than {LEAST_ROUNDS} cannot show a difference at 5 %"
         )));
     }
+    if same.gauge && 2 * rounds < statistics::gauge::LEAST_RUNS as u32 {
+        return Err(Error::Design(format!(
+            "--rounds {rounds}: fewer than {} are too few for --gauge",
+            statistics::gauge::LEAST_RUNS / 2
+        )));
+    }
     let words = same.benchmarks.first().map(|benchmark| benchmark.command.join(" "));
     let before = Snapshot::now();
     let many = Design { rounds: rounds * SIDE_BY_SIDE, ..same.clone() };
@@ -116,7 +122,15 @@ fn seen(found: &Recorded) -> Result<(Vec<Observation>, Option<Vec<f64>>), Error>
     };
     let runs: Vec<&Run> = found.runs.iter().filter(|run| run.round > 0).collect();
     let observations = runs.iter().map(one).collect::<Result<_, _>>()?;
-    Ok((observations, crate::analyse::gauge(&metric, &runs).ok()))
+    let gauge = crate::analyse::gauge(&metric, &runs);
+    if found.design.gauge && gauge.is_none() {
+        return Err(Error::TooFew(
+            "the gauge could not be read during every run, or what is measured is no time; give the \
+             program more work, or leave out --gauge"
+                .into(),
+        ));
+    }
+    Ok((observations, gauge))
 }
 
 /// Relinks of one program as both variants; false where the user ended it.

@@ -192,7 +192,8 @@ impl Design {
         }
         if self.gauge && self.stopping != Stopping::Fixed {
             return wrong(
-                "--gauge needs all runs before it judges any; leave out --looks and --until-decided"
+                "a gauge needs all runs before any is judged; leave out --looks and \
+                 --until-decided, or the gauge"
                     .into(),
             );
         }

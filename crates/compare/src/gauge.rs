@@ -52,31 +52,19 @@ struct Times {
 pub(crate) struct Reading<'a>(&'a Shared);
 
 impl Gauge {
-    /// Starts the thread on a CPU, where it sleeps until a program [begins](Gauge::begin).
-    pub(crate) fn new(cpu: u32) -> Result<Gauge, Error> {
+    /// Starts the thread, which has the CPU of the one that starts it, and sleeps until a program
+    /// [begins](Gauge::begin).
+    pub(crate) fn new() -> Result<Gauge, Error> {
         let shared = Arc::new(Shared::default());
-        let failure = Arc::new(Mutex::new(None));
-        let (theirs, answer) = (Arc::clone(&shared), Arc::clone(&failure));
-        let (ready, started) = std::sync::mpsc::channel::<()>();
-        let work = move || match sys::Settings::of_programs(false, Some(cpu)) {
-            Ok(_pinned) => {
-                sys::go_first();
-                let limit_ns = shortest_ns() * INTERRUPTED;
-                drop(ready);
-                theirs.watch(limit_ns);
-            }
-            Err(error) => {
-                *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            }
+        let theirs = Arc::clone(&shared);
+        let work = move || {
+            sys::go_first();
+            theirs.watch(shortest_ns() * INTERRUPTED);
         };
         let thread = std::thread::Builder::new().name("gauge".into()).spawn(work);
         let thread = thread
             .map_err(|source| Error::System { action: "starting the thread of --gauge", source })?;
-        let gauge = Gauge { shared, thread: Some(thread) };
-        // Nothing is ever sent: the channel closes when the thread is ready, or ended.
-        let _ = started.recv();
-        let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        failed.map_or(Ok(gauge), Err)
+        Ok(Gauge { shared, thread: Some(thread) })
     }
 
     /// A program is about to start.
@@ -180,7 +168,7 @@ mod tests {
 
     #[test]
     fn work_is_timed_while_a_program_runs_and_only_then() {
-        let gauge = Gauge::new(first_cpu()).unwrap();
+        let gauge = Gauge::new().unwrap();
         let reading = gauge.begin();
         std::thread::sleep(Duration::from_millis(300));
         let during = reading.end().unwrap();
@@ -191,19 +179,5 @@ mod tests {
         assert_eq!(gauge.shared.times().count, count);
         assert_eq!(gauge.begin().end(), None, "the next program begins at nothing");
         assert_eq!(gauge.shared.times().run, 2);
-    }
-
-    #[test]
-    fn a_cpu_that_is_not_there_is_refused() {
-        let error = Gauge::new(1023).err().unwrap().to_string();
-        assert!(error.contains("--cpu"), "{error}");
-        assert!(Gauge::new(99_999).err().unwrap().to_string().contains("--cpu"));
-    }
-
-    /// One that this process may use.
-    fn first_cpu() -> u32 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        list.trim().split(['-', ',']).next().unwrap().parse().unwrap()
     }
 }

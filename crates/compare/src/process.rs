@@ -62,8 +62,8 @@ impl<'a> Launcher<'a> {
             .iter()
             .map(|b| b.metrics.iter().filter_map(reader).collect())
             .collect();
-        let gauged_cpu = design.pinned_cpu.filter(|_| design.gauge);
-        let gauge = gauged_cpu.map(Gauge::new).transpose()?;
+        // On the CPU that this thread was pinned to.
+        let gauge = design.gauge.then(Gauge::new).transpose()?;
         Ok(Launcher { design, stop, counters, readers, gauge })
     }
 

@@ -117,7 +117,7 @@ pub struct Calibration {
     pub relinked_interval: Option<[f64; 2]>,
     /// Smallest difference seen with 80 % power at this number of rounds (0.01 for 1 %).
     pub smallest_effect: f64,
-    /// Whether what a gauge explained was taken out.
+    /// Whether a gauge was read beside the runs, and what it explained was taken out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gauge: bool,
     /// Share of all CPU time that others used meanwhile, and share of its time that a run stood in

@@ -292,6 +292,11 @@ fn a_gauge_needs_a_cpu_and_is_read_during_each_run() {
     design.gauge = true;
     let error = run_all(&design).unwrap_err().to_string();
     assert!(error.contains("--cpu"), "{error}");
+    for cpu in [1023, 99_999] {
+        design.pinned_cpu = Some(cpu);
+        let error = run_all(&design).unwrap_err().to_string();
+        assert!(error.contains("--cpu"), "{error}");
+    }
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     design.pinned_cpu = list.and_then(|list| list.trim().split(['-', ',']).next()?.parse().ok());

@@ -4,8 +4,8 @@
 //! The fit does not ask which program ran, and programs are in random order inside a round: of
 //! equal programs, swapping labels swaps adjusted runs, so the test of no difference stays exact.
 //! That is why programs are not brought to a common level before the fit, as an analysis of
-//! covariance usually does. Simulated, that claims a difference between equal programs in 10 to 15 % of
-//! comparisons instead of 5 %.
+//! covariance usually does. Simulated, that claims a difference between equal programs in 10 to
+//! 15 % of comparisons instead of 5 %.
 
 use crate::Observation;
 use crate::robust::{WINDOW, mean, median, running_median, spread, variance};
@@ -46,8 +46,6 @@ pub enum Unused {
     Few,
     /// There is not one number of the gauge for each run.
     Unread,
-    /// What is judged is not known to be a time or a rate.
-    NoTime,
     /// It explains next to nothing of how runs differ.
     Nothing,
 }

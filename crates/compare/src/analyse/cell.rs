@@ -149,17 +149,14 @@ fn without_gauge(
     metric: &Metric,
     runs: &[&Run],
 ) -> Result<Gauged, Unused> {
-    statistics::gauge::take_out(observations, &gauge(metric, runs)?)
+    statistics::gauge::take_out(observations, &gauge(metric, runs).ok_or(Unused::Unread)?)
 }
 
 /// ln of what the gauge showed beside each run, where the metric is a time or a rate and every run
 /// was gauged.
-pub(crate) fn gauge(metric: &Metric, runs: &[&Run]) -> Result<Vec<f64>, Unused> {
-    if !metric.is_speed() {
-        return Err(Unused::NoTime);
-    }
+pub(crate) fn gauge(metric: &Metric, runs: &[&Run]) -> Option<Vec<f64>> {
     let showed = |run: &&Run| run.gauge_ns.filter(|&ns| ns > 0).map(|ns| (ns as f64).ln());
-    runs.iter().map(showed).collect::<Option<_>>().ok_or(Unused::Unread)
+    runs.iter().map(showed).collect::<Option<_>>().filter(|_| metric.is_speed())
 }
 
 /// A variant against the base before the correction for the number of rows.

@@ -54,7 +54,7 @@ fn gauge(runs: &Runs) -> Option<String> {
              out",
             gauged.explained * 100.0
         ),
-        Err(Unused::NoTime) => format!(
+        Err(_) if !runs.metric.is_speed() => format!(
             "gauge: {} is not known to be a time or a rate, and was not adjusted",
             runs.metric.label()
         ),
