@@ -88,6 +88,9 @@ pub fn run(
         if let Some(reason) = since.reason(step, &mut state, place.directory) {
             observe(index, total, Event::Again(step, &reason));
         }
+        // What an earlier run made of this step stays on disk where it fails, and is still known there.
+        state.unfinished = Some(step.name.clone());
+        state.write(place.directory)?;
         state.steps.remove(&step.name);
         built_from.check(step, &state, place.directory)?;
         begin(step, place, &mut state, looked.made_from())?;
@@ -119,6 +122,9 @@ pub fn run(
         state.write(place.directory)?;
         built_from.note_again(step, &mut state, place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
+    }
+    if state.unfinished.take().is_some() {
+        state.write(place.directory)?;
     }
     Ok(state)
 }

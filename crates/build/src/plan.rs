@@ -169,13 +169,17 @@ mod tests {
 
     #[test]
     fn programs_are_gauged_on_the_cpu_that_the_file_names() {
-        let line = |text: &str| {
+        let line = |text: &str, step: &str| {
             let plan = plan(text);
-            plan.steps.iter().find(|s| s.name == "compare-1").unwrap().command_line()
+            plan.steps.iter().find(|s| s.name == step).unwrap().command_line()
         };
-        let gauged = line(&TWO.replace("'{bin} c'", "'{bin} c'\ncpu = 1\ngauge = true"));
+        let text = TWO.replace("'{bin} c'", "'{bin} c'\ncpu = 1\ngauge = true");
+        let gauged = line(&text, "compare-1");
         assert!(gauged.contains(" --cpu=1 --gauge "), "{gauged}");
-        let plain = line(TWO);
+        // Before all builds: a CPU that is not there is found at once.
+        let tried = line(&text, "try-1");
+        assert!(tried.contains(" --cpu=1 ") && !tried.contains("--gauge"), "{tried}");
+        let plain = line(TWO, "compare-1");
         assert!(!plain.contains("--cpu") && !plain.contains("--gauge"), "{plain}");
     }
 

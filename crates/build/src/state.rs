@@ -25,6 +25,10 @@ pub struct State {
     /// Files that commands of the user's name and write.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     written: BTreeSet<PathBuf>,
+    /// The last step that was begun by a run which has not come to its end: what lies here besides may
+    /// be of earlier runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<String>,
 }
 
 /// A finished step.

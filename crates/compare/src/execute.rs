@@ -85,14 +85,16 @@ pub fn once(design: &Design, place: Place, stop: &AtomicBool) -> Result<Ran, Err
 /// ignored and no number is taken from them, there is nothing to check, and it does not run.
 ///
 /// # Errors
-/// What a comparison would end with; [`Error::Varies`] where the second run prints something else,
-/// [`Error::Prints`] where there is no number.
+/// What a comparison would end with, as where there is no such `cpu`; [`Error::Varies`] where the
+/// second run prints something else, [`Error::Prints`] where there is no number.
 pub fn repeats(
     command: &[String],
     metric: Metric,
     ignore_output: bool,
+    cpu: Option<u32>,
     stop: &AtomicBool,
 ) -> Result<(), Error> {
+    let _settings = sys::Settings::of_programs(false, cpu)?;
     // One run tells whether the number is there, two whether the rest stays.
     let runs = match (ignore_output, metric.reader().is_some()) {
         (true, false) => 0,

@@ -45,11 +45,15 @@ fn run_all(design: &Design) -> Result<Vec<Run>, Error> {
 
 #[test]
 fn a_command_repeats_itself_but_for_the_numbers_of_its_metric() {
-    let tried = |script: &str, metric: &str, ignored| {
+    let on = |script: &str, metric: &str, ignored, cpu| {
         let command = ["sh", "-c", script].map(String::from);
         let stop = AtomicBool::new(false);
-        repeats(&command, Metric::parse(metric).unwrap(), ignored, &stop).map_err(|e| e.to_string())
+        repeats(&command, Metric::parse(metric).unwrap(), ignored, cpu, &stop)
+            .map_err(|e| e.to_string())
     };
+    let tried = |script: &str, metric: &str, ignored| on(script, metric, ignored, None);
+    let absent = on("exit 3", "cpu", true, Some(4000)).unwrap_err();
+    assert!(absent.contains("--cpu"), "it is missed although nothing runs: {absent}");
     assert_eq!(tried("echo a", "cpu", false), Ok(()));
     let varies = tried("echo a; echo $$", "cpu", false).unwrap_err();
     assert!(varies.contains("ran again") && varies.contains("line 2 is "), "{varies}");

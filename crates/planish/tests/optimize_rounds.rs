@@ -352,6 +352,13 @@ fn other_input_of_the_evaluation_is_measured_anew_and_nothing_else_is_done_again
     // Settings beside a planish.toml are no change of a source.
     let said = text(&project.planish(&["optimize", "--set", "evaluate.rounds=7"]).stderr);
     assert!(said.contains("rebuild: up to date"), "{said}");
+    // The report of a run that ended does not pass for one of a later run that failed.
+    let reported = || text(&project.planish(&["report"]).stderr);
+    assert_eq!(reported(), "");
+    let failed = project.planish(&["optimize", "--set", "build.command='exit 7'"]);
+    assert_eq!(failed.status.code(), Some(2), "{}", text(&failed.stderr));
+    let said = reported();
+    assert!(said.contains("a later one stopped in step build,"), "{said}");
 }
 
 #[test]

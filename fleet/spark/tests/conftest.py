@@ -144,7 +144,7 @@ def fleet(planish: Planish, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
         pq.write_table(table, builds[-1], compression="zstd")
     for name, seed in (("hardware", 1), ("software", 2)):
         faults = ("--duplicates", 15, "--truncated", 8)
-        sizes = ("--hosts", 36, "--recordings", 13, "--share", 40, "--seed", seed)
+        sizes = ("--hosts", 18, "--recordings", 9, "--share", 40, "--seed", seed)
         planish.run("fleet", "simulate", *builds, "--into", folder / name, *sizes, *faults)
         for file in (folder / name).iterdir():
             restamp(file, source=f"{name}-branches")

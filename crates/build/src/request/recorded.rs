@@ -174,6 +174,8 @@ pub struct TryCommand {
     pub metric: String,
     /// Whether it may print something else each time.
     pub ignore_output: bool,
+    /// The CPU that it will be measured on, if it is to be one.
+    pub cpu: Option<u32>,
     /// Where what the command prints goes.
     pub program_output: PathBuf,
     /// The command.
@@ -185,7 +187,8 @@ impl TryCommand {
         let call = Call::planish(["train", "try", "--program"])
             .with(&self.watched)
             .with_option("--metric", &self.metric)
-            .with_if(self.ignore_output, "--ignore-output");
+            .with_if(self.ignore_output, "--ignore-output")
+            .with_all(self.cpu.map(|cpu| format!("--cpu={cpu}")));
         self.command.add_to(call.with_program_output(&self.program_output))
     }
 }

@@ -148,6 +148,7 @@ impl Stages<'_> {
             watched: Input::from(&self.files.base),
             metric: evaluate.metric.clone(),
             ignore_output: evaluate.ignore_output,
+            cpu: evaluate.cpu,
             program_output: program_output(&name),
             command: of_program(command, &self.files.base, &self.libraries("base")),
         };

@@ -90,6 +90,9 @@ struct TryArgs {
     /// Take a command that prints something else each time
     #[arg(long)]
     ignore_output: bool,
+    /// Run it on this CPU alone, as it will be measured
+    #[arg(long, value_name = "N")]
+    cpu: Option<u32>,
     /// Put what the command prints into this file
     #[arg(long, value_name = "FILE")]
     program_output: Option<PathBuf>,
@@ -179,7 +182,7 @@ fn try_once(args: &TryArgs, global: &Global) -> anyhow::Result<u8> {
         let took = report::duration_ns(timed.seconds * 1e9);
         eprintln!("it runs {} and takes {took}", args.program.display());
     }
-    compare::repeats(&args.what.command, metric, args.ignore_output, &stop)?;
+    compare::repeats(&args.what.command, metric, args.ignore_output, args.cpu, &stop)?;
     if stop.load(Ordering::Relaxed) { Ok(super::INTERRUPTED) } else { Ok(FINE) }
 }
 

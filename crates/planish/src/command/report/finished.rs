@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use beside::named::begins_like;
 use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
+use build::state::State;
 use outcome::Finished;
 use report::Told;
 use std::io::Write;
@@ -69,9 +70,15 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
         }
         return Ok(FINE);
     }
-    let (file, has_project) = report_file(&args.path);
+    let (file, project) = report_file(&args.path);
     output::refuse_inputs(args.output.as_deref(), [file.as_path(), args.path.as_path()])?;
-    let told = open(&file, has_project)?;
+    let told = open(&file, project.is_some())?;
+    if let Some(step) = project.and_then(|project| State::read(project).unfinished) {
+        eprintln!(
+            "note: this is the last run that came to its end; a later one stopped in step {step}, or still \
+             runs (the same planish optimize goes on with it)"
+        );
+    }
     let style =
         if args.output.is_none() { Stream::Output.style() } else { report::Style::default() };
     let text = match args.format {
@@ -91,15 +98,15 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// The file with the report that a path stands for, and whether it is that of a project.
-fn report_file(path: &Path) -> (PathBuf, bool) {
+/// The file with the report that a path stands for, and the directory of the project whose it is.
+fn report_file(path: &Path) -> (PathBuf, Option<&Path>) {
     // A planish.toml stands for what was made beside it.
     let project = match path.extension() {
         Some(extension) if extension == "toml" => path.parent(),
         _ => Some(path).filter(|path| path.is_dir()),
     };
     let file = project.map_or(path.to_owned(), |p| p.join(STATE_DIRECTORY).join("report.json"));
-    (file, project.is_some())
+    (file, project)
 }
 
 fn open(file: &Path, has_project: bool) -> anyhow::Result<Told> {
