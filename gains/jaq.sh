@@ -1,7 +1,5 @@
 # jaq from its crate: cargo.
 title="jaq 2.3"
-# Each link compiles all of rustc's code again.
-layouts=0
 project=(--cargo --program jaq)
 train=("{bin} -c '[.[]|{n:.name,s:(.values|add),t:(.text|split(\" \")|length)}]|sort_by(.s)|length' $at/train.json")
 evaluate=("{bin} -c '[.[]|select(.values|length>3)|.text|ascii_downcase|length]|group_by(.)|map(length)|add' $at/evaluate.json")

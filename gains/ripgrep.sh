@@ -1,7 +1,5 @@
 # ripgrep from its crate: cargo.
 title="ripgrep 14.1"
-# Each link compiles all of rustc's code again.
-layouts=0
 project=(--cargo --program rg)
 train=("{bin} -j1 -c -i 'fn.*result' $work/corpus/train" "{bin} -j1 -n 'self\\.[a-z]+' $work/corpus/train" "{bin} -j1 -w the $work/corpus/train")
 # Twenty times over, so that it takes long enough to be timed.

@@ -122,9 +122,11 @@ def table(programs):
     return "\n".join(lines)
 
 
-def earlier(programs):
-    """Which rows an earlier planish made: before clang inlined by benefit, before gcc got -fno-unroll-loops."""
-    told = []
+def remarks(programs):
+    """Which rows were measured with the gauge, and which an earlier planish made: before clang inlined by benefit, before
+    gcc got -fno-unroll-loops."""
+    gauged = [p["title"] for p in programs.values() if "evaluate.gauge=true" in p["command"]]
+    told = [f"Measured on a shared machine, with `--gauge`: {', '.join(gauged)}."] if gauged else []
     for key, what, by_gcc in [
         ("inline_by_benefit", "`inline_by_benefit`", False),
         ("gcc_unrolls", "gcc got `-fno-unroll-loops`", True),
@@ -147,7 +149,7 @@ def tell(kept, markdown, readme):
         "Taken branches and misses are counted under emulation with",
         "simulated caches ([layout metrics](../docs/reference/code-metrics.md)): they are exact and do not depend on the machine.",
         "Training and evaluation have different input. Losses are in the table like gains.",
-        *earlier(programs),
+        *remarks(programs),
         "",
         table(programs),
         "",
@@ -172,7 +174,7 @@ def tell(kept, markdown, readme):
     if begin in old and end in old:
         before, rest = old.split(begin, 1)
         after = rest.split(end, 1)[1]
-        told = "".join(f"\n{line}\n" for line in earlier(programs))
+        told = "".join(f"\n{line}\n" for line in remarks(programs))
         write(readme, before + begin + "\n" + table(programs) + "\n" + told + end + after)
 
 

@@ -39,7 +39,7 @@ pub struct Survey {
     pub text_bytes: u64,
     /// Objects that are in the program, the toolchain's included.
     pub objects: usize,
-    /// Objects of LLVM bitcode, whose code is made anew in every link.
+    /// Objects of LLVM bitcode, whose code lld makes.
     pub bitcode_objects: usize,
     /// What a reader of the results should know, one sentence each.
     pub remarks: Vec<String>,
@@ -66,6 +66,8 @@ pub struct Inputs {
     identity: String,
     pub(crate) linker: Linker,
     pub(crate) response: Response,
+    /// Whether the linker makes code, of bitcode.
+    bitcode: bool,
     pub(crate) objects: Vec<LiveObject>,
     /// The order of symbols that the link itself asks for; empty without one.
     pub(crate) own_order: Vec<String>,
@@ -150,6 +152,7 @@ impl Inputs {
             identity,
             linker: kept.linker,
             response: kept.response,
+            bitcode: kept.bitcode,
             objects: Vec::new(),
             own_order: Vec::new(),
             own_order_from: None,
@@ -229,6 +232,17 @@ impl Inputs {
         self.home.join("root")
     }
 
+    /// Options of all links of this archive. Machine code that lld makes with ThinLTO is kept between
+    /// them: they differ in the order of sections alone. (Links that differ in what lld makes must not
+    /// share it: lld 22 does not look at `--lto-basic-block-sections` before it takes an object.)
+    pub(crate) fn options(&self) -> Vec<String> {
+        let kept = self.home.join("made");
+        self.bitcode
+            .then(|| format!("--thinlto-cache-dir={}", kept.display()))
+            .into_iter()
+            .collect()
+    }
+
     /// Links once as the archive says, reads the map of that and then the objects.
     fn look(&mut self) -> Result<(), Error> {
         let bitcode = self.direct_objects()?;
@@ -270,12 +284,13 @@ impl Inputs {
         let work = Work::new(&self.home)?;
         let (map, order) = (self.home.join("link.map"), self.home.join("printed.order"));
         if !(map.is_file() && order.is_file()) {
-            let options = [
+            let mut options = self.options();
+            options.extend([
                 format!("--Map={}", work.seen_from_root("map")),
                 format!("--print-symbol-order={}", work.seen_from_root("order")),
                 "-o".to_owned(),
                 work.seen_from_root("out"),
-            ];
+            ]);
             let response =
                 work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
             self.linker.link(&self.root(), &response)?;
@@ -346,7 +361,7 @@ impl Inputs {
         if survey.bitcode_objects > 0 {
             let remark = format!(
                 "{} objects hold LLVM bitcode: every layout repeats link-time optimisation, which \
-                 makes the same code",
+                 makes the same code; what ThinLTO has made is taken over",
                 survey.bitcode_objects
             );
             survey.remarks.push(remark);

@@ -21,6 +21,8 @@ pub(crate) struct Kept {
     pub(crate) bytes: Vec<u8>,
     pub(crate) entries: Vec<tar::Entry>,
     pub(crate) response: Response,
+    /// Whether a file of it is LLVM bitcode.
+    pub(crate) bitcode: bool,
 }
 
 impl Kept {
@@ -52,7 +54,7 @@ impl Kept {
         }
         let bitcode = reach::check(&bytes, &entries).map_err(damaged)?;
         let response = if bitcode { response.without_dependent_libraries() } else { response };
-        Ok(Kept { linker, bytes, entries, response })
+        Ok(Kept { linker, bytes, entries, response, bitcode })
     }
 
     /// The lld that wrote it; empty where it does not say.

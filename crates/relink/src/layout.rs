@@ -264,7 +264,8 @@ fn run(inputs: &Inputs, job: &Job, out: &Path) -> Result<(), Error> {
         work.write("pad.o", &pad::object(target, &job.pads))?;
         first.push(work.seen_from_root("pad.o"));
     }
-    let mut last = job.options.clone();
+    let mut last = inputs.options();
+    last.extend(job.options.iter().cloned());
     if let Some(order) = &job.order {
         work.write("order", order.as_bytes())?;
         last.push(format!("--symbol-ordering-file={}", work.seen_from_root("order")));

@@ -287,6 +287,32 @@ fn an_order_that_the_link_asks_for_is_kept() {
 }
 
 #[test]
+fn what_thin_link_time_optimisation_made_is_kept_for_further_layouts() {
+    let clang = tools().into_iter().find(|compiler| !matches!(compiler, Compiler::Gcc));
+    let Some(clang) = clang else { return };
+    let build = Build::new(clang);
+    let inputs = build.inputs("thin", |sources| {
+        sources.flags = &["-flto=thin"];
+        sources.more_flags = true;
+    });
+    let links = build.path("links");
+    let made = || {
+        let homes = fs::read_dir(build.path("state")).unwrap().flatten();
+        let kept = homes.flat_map(|home| fs::read_dir(home.path().join("made")).unwrap().flatten());
+        let names = kept.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.starts_with("llvmcache-")).collect::<BTreeSet<_>>()
+    };
+    let first = made();
+    assert!(!first.is_empty(), "of the link that looks");
+    let again = linked(&inputs, &Layout::AsBuilt, &links);
+    assert_eq!(fs::read(again.path).unwrap(), fs::read(build.path("thin/prog")).unwrap());
+    let random = [1, 2].map(|seed| linked(&inputs, &Layout::Independent { seed }, &links).path);
+    let orders = random.each_ref().map(|path| common::functions_by_address(path));
+    assert_ne!(orders[0], orders[1]);
+    assert_eq!(made(), first, "nothing was made anew");
+}
+
+#[test]
 fn link_time_optimised_programs_get_independent_layouts_only() {
     for compiler in tools() {
         let build = Build::new(compiler);
