@@ -34,7 +34,8 @@ impl Since {
             return None;
         }
         let named = step.named.iter().filter(|path| !state.is_written(path)).cloned();
-        let inputs: Vec<PathBuf> = step.inputs().into_iter().chain(named).collect();
+        let outside = state.outside(step).into_keys();
+        let inputs: Vec<PathBuf> = step.inputs().into_iter().chain(named).chain(outside).collect();
         let is_below = |path: &Path| {
             inputs.iter().any(|input| {
                 (input == Path::new(".") && path.is_relative())

@@ -92,7 +92,7 @@ pub fn run(
         state.unfinished = Some(step.name.clone());
         state.write(place.directory)?;
         state.steps.remove(&step.name);
-        built_from.check(step, &state, place.directory)?;
+        built_from.check(step, &mut state, place.directory)?;
         begin(step, place, &mut state, looked.made_from())?;
         let began = Instant::now();
         let mut said = |source: Source, line: &str| {
@@ -118,7 +118,9 @@ pub fn run(
             );
             observe(index, total, Event::Again(step, &told));
         }
-        state.note(step, place.directory, looked.made_from(), began.elapsed().as_secs_f64())?;
+        let seconds = began.elapsed().as_secs_f64();
+        let outside = built_from.outside(step);
+        state.note(step, place.directory, looked.made_from(), seconds, outside)?;
         state.write(place.directory)?;
         built_from.note_again(step, &mut state, place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));

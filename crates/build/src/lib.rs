@@ -34,6 +34,7 @@ pub mod lock;
 pub mod measured;
 pub mod optimization;
 mod outputs;
+mod outside;
 mod own_libraries;
 pub mod pages;
 mod plain;

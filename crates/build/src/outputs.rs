@@ -20,6 +20,9 @@ use std::path::{Path, PathBuf};
 /// leaves it behind, and the next one removes it.
 const ASIDE: &str = "aside";
 
+/// Most files that are looked at for a program that lies elsewhere.
+const MOST_ENTRIES: usize = 200_000;
+
 /// Programs that are named in place of one that is not there.
 const MOST_NAMES: usize = 8;
 
@@ -150,19 +153,46 @@ impl<'c> Outputs<'c> {
             Some(out) => format!(
                 "check [build] binary and libraries in planish.toml, and that the command writes below \
                  $PLANISH_OUT ({out}){}",
-                self.beside(made)
+                self.elsewhere(made, out).unwrap_or_else(|| self.beside(made))
             ),
         }
     }
 
+    /// Where below `out` a program of the name lies that was looked for in another directory.
+    fn elsewhere(&self, made: &Path, out: &str) -> Option<String> {
+        let (name, out) = (made.file_name()?, self.directory.join(out));
+        let mut folders = vec![out.clone()];
+        let mut looked = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                looked += 1;
+                if looked > MOST_ENTRIES {
+                    return None;
+                }
+                match entry.file_type().ok()? {
+                    kind if kind.is_dir() => folders.push(entry.path()),
+                    kind if kind.is_file() && entry.file_name() == name && runs(&entry) => {
+                        let found = entry.path().strip_prefix(&out).ok()?.to_owned();
+                        // A name without a directory is looked for where build systems put programs.
+                        let shown = Path::new(".").join(&found);
+                        let given = if found.components().count() == 1 { &shown } else { &found };
+                        let given = crate::bounded_log::shown(&given.to_string_lossy());
+                        return Some(format!(
+                            "; one of that name lies at {given} there: say --program {given}, or binary = \
+                             \"{given}\" in planish.toml"
+                        ));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        None
+    }
+
     /// Which other programs lie where one was looked for.
     fn beside(&self, made: &Path) -> String {
-        use std::os::unix::fs::PermissionsExt;
         let folder = made.parent().unwrap_or(Path::new(""));
         let entries = std::fs::read_dir(self.directory.join(folder));
-        let runs = |entry: &std::fs::DirEntry| {
-            entry.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-        };
         let found = entries.into_iter().flatten().flatten().filter(runs);
         let mut names: Vec<String> =
             found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -193,6 +223,12 @@ impl Drop for Outputs<'_> {
         }
         let _ = std::fs::remove_dir_all(&aside);
     }
+}
+
+/// Whether a file may be executed.
+fn runs(entry: &std::fs::DirEntry) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    entry.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
 /// An empty directory of this name; what is planted there is removed, never followed.

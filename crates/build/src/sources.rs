@@ -3,12 +3,12 @@
 use std::io::Read;
 use std::path::Path;
 
-/// Whether a file's beginning shows that planish wrote it: a report, a measurement or a recording
-/// that a user keeps among the sources is none of them.
+/// Whether a file's beginning shows that planish wrote it: a report, a measurement, a recording or a
+/// log that a user keeps among the sources is none of them.
 pub(crate) fn is_made_by_planish(path: &Path) -> bool {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     // Other names are not worth opening on every call.
-    if !matches!(extension, "md" | "json" | "jsonl" | "data") {
+    if !matches!(extension, "md" | "json" | "jsonl" | "data" | "log" | "txt" | "out" | "err" | "") {
         return false;
     }
     let mut start = Vec::new();
@@ -30,8 +30,15 @@ fn shows_it(start: &[u8]) -> bool {
                 .any(|mark| words.starts_with(mark))
         }
         Some('#') => first.starts_with("# ") && first.contains(", rebuilt with its profile"),
-        _ => false,
+        _ => text.lines().any(is_of_a_log),
     }
+}
+
+/// Whether a line is one that a run begins with (`[1/12] build: make`), or that its result does.
+fn is_of_a_log(line: &str) -> bool {
+    let step = line.strip_prefix("[1/").and_then(|rest| rest.split_once("] "));
+    step.is_some_and(|(all, name)| all.parse::<u32>().is_ok() && name.starts_with("build: "))
+        || line.contains(", rebuilt with its profile")
 }
 
 #[cfg(test)]
@@ -46,10 +53,20 @@ mod tests {
             "{\"format\":\"planish-runs\",\"version\":1",
             "# app, rebuilt with its profile: CPU time 0.9\n",
             "# app, rebuilt with its profile and a layout: CPU time 0.9\n",
+            "[1/12] build: make\n",
+            "note: by gcc\n[1/12] build: up to date\n",
+            "app, rebuilt with its profile: undecided\n",
         ] {
             assert!(shows_it(made.as_bytes()), "{made}");
         }
-        for source in ["", "{\"schema\": \"other\"}", "# planish is rebuilt", "int main(void);"] {
+        for source in [
+            "",
+            "{\"schema\": \"other\"}",
+            "# planish is rebuilt",
+            "int main(void);",
+            "[1/3] first",
+            "[1/a] build: x",
+        ] {
             assert!(!shows_it(source.as_bytes()), "{source}");
         }
     }

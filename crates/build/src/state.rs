@@ -1,8 +1,9 @@
 //! Which steps are finished, and is what they were made from still the same?
 
 use crate::plan::STATE_DIRECTORY;
+use crate::request::Request;
 use crate::sources::is_made_by_planish;
-use crate::{Error, Outlook, Plan, Step};
+use crate::{Error, Outlook, Plan, Step, outside};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,9 @@ pub struct Done {
     pub outputs: BTreeMap<PathBuf, String>,
     /// How long it took.
     pub seconds: f64,
+    /// The sources of a build that lie outside the project, with the SHA-256 of each when it ended.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub outside: BTreeMap<PathBuf, String>,
 }
 
 /// What decides what a step makes, as it was when somebody looked.
@@ -106,25 +110,55 @@ impl State {
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok(self.changed(&done.outside)?.is_empty())
+    }
+
+    /// Those of some files, named by their whole paths, that are no longer what they were.
+    pub(crate) fn changed(
+        &mut self,
+        files: &BTreeMap<PathBuf, String>,
+    ) -> Result<Vec<PathBuf>, Error> {
+        let mut changed = Vec::new();
+        for (path, sha256) in files {
+            if self.file_hash(path, path)? != *sha256 {
+                changed.push(path.clone());
+            }
+        }
+        Ok(changed)
+    }
+
+    /// What a step's programs were built from outside the project.
+    pub(crate) fn outside(&self, step: &Step) -> BTreeMap<PathBuf, String> {
+        self.steps.get(&step.name).map(|done| done.outside.clone()).unwrap_or_default()
     }
 
     /// Notes a finished step. `made_from` is taken before the step runs, so that a source file that
-    /// changes meanwhile counts as changed.
+    /// changes meanwhile counts as changed. `outside` are sources outside the project that its builds
+    /// read, beside those that its programs name.
     pub fn note(
         &mut self,
         step: &Step,
         directory: &Path,
         made_from: String,
         seconds: f64,
+        outside: BTreeSet<PathBuf>,
     ) -> Result<(), Error> {
-        let mut outputs = BTreeMap::new();
+        let (mut outputs, mut sources) = (BTreeMap::new(), outside);
         for path in step.outputs() {
-            let hash = self.file_hash(&path, &directory.join(&path))?;
+            let full = directory.join(&path);
+            if matches!(step.request, Request::Build(_)) {
+                sources.extend(outside::sources(&full, directory));
+            }
+            let hash = self.file_hash(&path, &full)?;
             outputs.insert(path, hash);
         }
+        let mut outside = BTreeMap::new();
+        for path in sources {
+            let hash = self.file_hash(&path, &path)?;
+            outside.insert(path, hash);
+        }
         self.begun.remove(&step.name);
-        self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds });
+        self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds, outside });
         Ok(())
     }
 

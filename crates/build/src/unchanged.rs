@@ -5,7 +5,7 @@ use crate::request::Request;
 use crate::reuse::is_code;
 use crate::state::State;
 use crate::{Error, Step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// How files end that compilers read, beside those that they compile. Others may change while planish
@@ -19,18 +19,31 @@ const ENDINGS: [&str; 18] = [
 #[derive(Default)]
 pub(crate) struct BuiltFrom {
     last: Option<(String, BTreeMap<PathBuf, String>)>,
+    /// The sources outside the project of that build, and of those before it.
+    outside: BTreeMap<PathBuf, String>,
 }
 
 impl BuiltFrom {
     /// Refuses a build of other sources than the one before had when it ended. What the step is made
     /// from was just looked at.
-    pub(crate) fn check(&self, step: &Step, state: &State, directory: &Path) -> Result<(), Error> {
+    pub(crate) fn check(
+        &self,
+        step: &Step,
+        state: &mut State,
+        directory: &Path,
+    ) -> Result<(), Error> {
         let Some((before, then)) = &self.last else { return Ok(()) };
+        if !matches!(step.request, Request::Build(_)) {
+            return Ok(());
+        }
+        let outside = state.changed(&self.outside)?;
         let differs = |(path, now): &(&Path, &str)| then.get(*path).is_some_and(|then| then != now);
-        let mut changed = sources(step, state, directory).filter(differs);
-        let Some((first, _)) = changed.next() else { return Ok(()) };
+        let inside =
+            sources(step, state, directory).filter(differs).map(|(path, _)| path.to_owned());
+        let mut changed = inside.chain(outside);
+        let Some(file) = changed.next() else { return Ok(()) };
         Err(Error::SourceChanged {
-            file: first.to_owned(),
+            file,
             others: changed.count(),
             before: before.clone(),
             step: step.name.clone(),
@@ -57,7 +70,15 @@ impl BuiltFrom {
             let files = sources(step, state, directory);
             let files = files.map(|(path, sha256)| (path.to_owned(), sha256.to_owned()));
             self.last = Some((step.name.clone(), files.collect()));
+            self.outside.extend(state.outside(step));
         }
+    }
+
+    /// The sources outside the project that builds were seen to read: one of which the program does
+    /// not say reads them too.
+    pub(crate) fn outside(&self, step: &Step) -> BTreeSet<PathBuf> {
+        let is_build = matches!(step.request, Request::Build(_));
+        if is_build { self.outside.keys().cloned().collect() } else { BTreeSet::new() }
     }
 }
 

@@ -207,7 +207,14 @@ impl Settings {
     }
 
     fn pin(&mut self, cpu: u32) -> Result<(), Error> {
-        let failed = || Error::System { action: PINNING, source: std::io::Error::last_os_error() };
+        let absent = || Error::System {
+            action: PINNING,
+            source: std::io::Error::other(format!("there is no CPU {cpu} here for planish")),
+        };
+        let failed = || match std::io::Error::last_os_error() {
+            none if none.raw_os_error() == Some(libc::EINVAL) => absent(),
+            source => Error::System { action: PINNING, source },
+        };
         // SAFETY: cpu_set_t is plain bits, for which zero is a valid value.
         let (mut own, mut wanted): (Cpus, Cpus) = unsafe { std::mem::zeroed() };
         let size = std::mem::size_of::<Cpus>();
@@ -216,10 +223,7 @@ impl Settings {
             return Err(failed());
         }
         let (set, bit) = (cpu as usize / CPUS_OF_SET, cpu as usize % CPUS_OF_SET);
-        let Some(set) = wanted.get_mut(set) else {
-            let source = std::io::Error::from_raw_os_error(libc::EINVAL);
-            return Err(Error::System { action: PINNING, source });
-        };
+        let Some(set) = wanted.get_mut(set) else { return Err(absent()) };
         // SAFETY: bit lies in set, which is live; wanted is as long as stated.
         let done = unsafe {
             libc::CPU_SET(bit, set);

@@ -33,6 +33,7 @@ mod names;
 mod resolve;
 mod resolved;
 mod sections;
+mod source_files;
 mod source_frames;
 mod source_lines;
 mod sources;

@@ -103,7 +103,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
                 writeln!(
                     out,
                     "    it is not shown to be faster than the program without a profile: before you rely on \
-                     it, measure more (planish optimize --set evaluate.rounds=N)"
+                     it, measure more (the same command with --set evaluate.rounds=N)"
                 )?;
             }
             for library in &take.libraries {
