@@ -82,6 +82,20 @@ pub struct Take {
     pub faster: bool,
 }
 
+impl Take {
+    /// Which file it is, and what to know of it, in a line.
+    pub fn words(&self) -> String {
+        let mut told = format!("program: {}", self.path);
+        if !self.libraries.is_empty() {
+            let _ = write!(told, ", with {}", self.libraries.join(" and "));
+        }
+        if !self.faster && self.which != "baseline" {
+            told.push_str(" (not shown to be faster than the program without a profile)");
+        }
+        told
+    }
+}
+
 /// The machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReportMachine {
@@ -299,7 +313,8 @@ impl Optimization {
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "# {}\n", self.headline());
-        for line in self.conclusion() {
+        let take = self.take.as_ref().map(Take::words);
+        for line in self.conclusion().into_iter().chain(take) {
             let _ = writeln!(text, "- {line}");
         }
         let _ = writeln!(text);

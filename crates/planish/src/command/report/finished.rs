@@ -82,7 +82,13 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     let style =
         if args.output.is_none() { Stream::Output.style() } else { report::Style::default() };
     let text = match args.format {
-        ReportFormat::Text => told.terminal(style),
+        ReportFormat::Text => match &told {
+            Told::Optimization(run) => {
+                let take = run.take.iter().map(|take| format!("  {}\n", take.words()));
+                told.terminal(style) + &take.collect::<String>()
+            }
+            Told::Measurement(_) => told.terminal(style),
+        },
         ReportFormat::Markdown => told.markdown(),
         ReportFormat::Html => told.html(),
         ReportFormat::Json => told.json()?,
