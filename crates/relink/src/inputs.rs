@@ -140,9 +140,14 @@ impl Inputs {
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
         let kept = Kept::open(archive)?;
-        let identity = hex::encode(
-            Sha256::new().chain_update(kept.linker.version()).chain_update(&kept.bytes).finalize(),
-        );
+        // lld puts all that it reads into the archive but the layout of basic blocks, which stays a path.
+        let blocks = kept.response.value("lto-basic-block-sections").map(Path::new);
+        let blocks = blocks.and_then(|path| given::read(path, given::DATA).ok());
+        let identity = Sha256::new()
+            .chain_update(kept.linker.version())
+            .chain_update(&kept.bytes)
+            .chain_update(blocks.unwrap_or_default());
+        let identity = hex::encode(identity.finalize());
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());
         kept.unpack(&home)?;

@@ -310,6 +310,25 @@ fn what_thin_link_time_optimisation_made_is_kept_for_further_layouts() {
     let orders = random.each_ref().map(|path| common::functions_by_address(path));
     assert_ne!(orders[0], orders[1]);
     assert_eq!(made(), first, "nothing was made anew");
+
+    // The layout of its blocks is no part of an archive: with another one it is another link.
+    let clusters = build.path("clusters");
+    fs::write(&clusters, "v1\nf work_0\nc0\n").unwrap();
+    let option = format!("-Wl,--lto-O0,--lto-basic-block-sections={}", clusters.display());
+    let laid_out = build.inputs("laid-out", |sources| {
+        sources.flags = &["-flto=thin"];
+        sources.more_flags = true;
+        sources.more_link = vec![option];
+    });
+    let has_cold = |inputs: &Inputs| {
+        let bytes = fs::read(linked(inputs, &Layout::AsBuilt, &links).path).unwrap();
+        bytes.windows(b"work_0.cold".len()).any(|part| part == b"work_0.cold")
+    };
+    assert!(has_cold(&laid_out));
+    fs::write(&clusters, "v1\n").unwrap();
+    let other = Inputs::open(laid_out.archive(), &build.path("state")).unwrap();
+    assert_ne!(other.identity(), laid_out.identity());
+    assert!(!has_cold(&other));
 }
 
 #[test]
