@@ -1,6 +1,6 @@
 # planish itself: cargo, Rust; it makes profiles of SQLite's recordings.
 title="planish"
-# Its links take minutes: lld makes all of the code.
+# lld makes all of the code, eight programs of it.
 layouts=0
 project=(--cargo --program planish)
 train=("{bin} -q profile $at/train.data --binary $at/shop --threads 1 -o $at/made.afdo")

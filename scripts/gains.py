@@ -126,7 +126,7 @@ def remarks(programs):
     """Which rows were measured with the gauge, and which an earlier planish made: before clang inlined by benefit, before
     gcc got -fno-unroll-loops."""
     gauged = [p["title"] for p in programs.values() if "evaluate.gauge=true" in p["command"]]
-    told = [f"Measured on a shared machine, with `--gauge`: {', '.join(gauged)}."] if gauged else []
+    told = [f"Measured with `--gauge`: {', '.join(gauged)}."] if gauged else []
     for key, what, by_gcc in [
         ("inline_by_benefit", "`inline_by_benefit`", False),
         ("gcc_unrolls", "gcc got `-fno-unroll-loops`", True),

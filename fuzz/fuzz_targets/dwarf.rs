@@ -26,6 +26,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let files = lines.lines.iter().flatten().map(|line| line.file.0 as usize);
     assert!(files.max().is_none_or(|most| most < lines.files.len()));
     debug.all_function_names(1);
+    debug.source_files();
     debug.compiler_names(1);
     debug.main_unit(1);
     assert_eq!(debug.units_at(&addresses, 1).len(), addresses.len());

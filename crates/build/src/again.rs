@@ -34,14 +34,15 @@ impl Since {
             return None;
         }
         let named = step.named.iter().filter(|path| !state.is_written(path)).cloned();
-        let outside = state.outside(step).into_keys();
-        let inputs: Vec<PathBuf> = step.inputs().into_iter().chain(named).chain(outside).collect();
+        let outside = state.outside(step);
+        let inputs: Vec<PathBuf> = step.inputs().into_iter().chain(named).collect();
         let is_below = |path: &Path| {
-            inputs.iter().any(|input| {
-                (input == Path::new(".") && path.is_relative())
-                    || path.starts_with(input)
-                    || directory.join(path).starts_with(directory.join(input))
-            })
+            outside.contains_key(path)
+                || inputs.iter().any(|input| {
+                    (input == Path::new(".") && path.is_relative())
+                        || path.starts_with(input)
+                        || directory.join(path).starts_with(directory.join(input))
+                })
         };
         let mut found: [Vec<PathBuf>; 3] = Default::default();
         let [changed, new, gone] = &mut found;
@@ -58,7 +59,7 @@ impl Since {
             if then.is_some() { &mut *changed } else { &mut *new }.push(path.to_owned());
             self.files.insert(path.to_owned(), sha256.to_owned());
         }
-        let lost = |path: &&PathBuf| is_below(path) && !directory.join(path).exists();
+        let lost = |path: &&PathBuf| !directory.join(path).exists() && is_below(path);
         gone.extend(self.files.keys().filter(lost).cloned());
         for path in gone {
             self.files.remove(path);

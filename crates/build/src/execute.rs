@@ -10,7 +10,7 @@ use crate::configure;
 use crate::outputs::{Outputs, file_error};
 use crate::plan::STATE_DIRECTORY;
 use crate::request::Request;
-use crate::state::State;
+use crate::state::{self, State};
 use crate::unchanged::BuiltFrom;
 use crate::words::quoted;
 use crate::{Error, Plan, Step};
@@ -71,6 +71,7 @@ pub fn run(
     let mut missing: Vec<PathBuf> = Vec::new();
     let mut built_from = BuiltFrom::default();
     let mut since = Since::of(&state);
+    let reports = plan.steps.iter().any(|step| matches!(step.request, Request::Report(_)));
     for (index, step) in plan.steps.iter().enumerate() {
         if step.optional && step.inputs().iter().any(|input| missing.contains(input)) {
             // Why there is no such file has been said.
@@ -88,9 +89,9 @@ pub fn run(
         if let Some(reason) = since.reason(step, &mut state, place.directory) {
             observe(index, total, Event::Again(step, &reason));
         }
-        // What an earlier run made of this step stays on disk where it fails, and is still known there.
-        state.unfinished = Some(step.name.clone());
-        state.write(place.directory)?;
+        if reports {
+            state::note_unfinished(place.directory, Some(&step.name))?;
+        }
         state.steps.remove(&step.name);
         built_from.check(step, &mut state, place.directory)?;
         begin(step, place, &mut state, looked.made_from())?;
@@ -125,8 +126,8 @@ pub fn run(
         built_from.note_again(step, &mut state, place.directory)?;
         observe(index, total, Event::Finished(step, began.elapsed()));
     }
-    if state.unfinished.take().is_some() {
-        state.write(place.directory)?;
+    if reports {
+        state::note_unfinished(place.directory, None)?;
     }
     Ok(state)
 }

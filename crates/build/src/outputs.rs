@@ -77,11 +77,12 @@ impl<'c> Outputs<'c> {
     /// Where the step named `step` has not made one, or it cannot be put there.
     pub(crate) fn keep(mut self, step: &str, told: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let call = self.call;
-        let written = call.written().map(|path| (path, PROGRAM_FAULT.to_owned()));
-        let collected = call.collect.iter().map(|(made, _)| (made.as_path(), self.hint(made)));
-        for (path, next) in collected.chain(written) {
+        let written = call.written().map(|path| (path, false));
+        let collected = call.collect.iter().map(|(made, _)| (made.as_path(), true));
+        for (path, collected) in collected.chain(written) {
             let may_lack = call.may_lack.iter().any(|lacking| lacking == path);
             if !may_lack && !self.directory.join(path).is_file() {
+                let next = if collected { self.hint(path) } else { PROGRAM_FAULT.to_owned() };
                 let (step, path) = (step.to_owned(), path.to_owned());
                 return Err(Error::NoOutput { step, path, next });
             }
@@ -158,35 +159,36 @@ impl<'c> Outputs<'c> {
         }
     }
 
-    /// Where below `out` a program of the name lies that was looked for in another directory.
+    /// Where below `out` a program of the name lies that was looked for in another directory: the
+    /// uppermost one.
     fn elsewhere(&self, made: &Path, out: &str) -> Option<String> {
         let (name, out) = (made.file_name()?, self.directory.join(out));
         let mut folders = vec![out.clone()];
+        let mut found: Option<(usize, PathBuf)> = None;
         let mut looked = 0;
-        while let Some(folder) = folders.pop() {
+        while let Some(folder) = folders.pop().filter(|_| looked < MOST_ENTRIES) {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 looked += 1;
-                if looked > MOST_ENTRIES {
-                    return None;
-                }
-                match entry.file_type().ok()? {
-                    kind if kind.is_dir() => folders.push(entry.path()),
-                    kind if kind.is_file() && entry.file_name() == name && runs(&entry) => {
-                        let found = entry.path().strip_prefix(&out).ok()?.to_owned();
-                        // A name without a directory is looked for where build systems put programs.
-                        let shown = Path::new(".").join(&found);
-                        let given = if found.components().count() == 1 { &shown } else { &found };
-                        let given = crate::bounded_log::shown(&given.to_string_lossy());
-                        return Some(format!(
-                            "; one of that name lies at {given} there: say --program {given}, or binary = \
-                             \"{given}\" in planish.toml"
-                        ));
-                    }
-                    _ => {}
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(entry.path());
+                } else if entry.file_name() == name && runs(&entry) {
+                    let path = entry.path().strip_prefix(&out).map_or(entry.path(), Path::to_owned);
+                    let this = (path.components().count(), path);
+                    found = Some(found.map_or(this.clone(), |before| before.min(this)));
                 }
             }
         }
-        None
+        let (depth, path) = found?;
+        // A name without a directory is looked for where build systems put programs.
+        let given = if depth == 1 { Path::new(".").join(path) } else { path };
+        let given = crate::bounded_log::shown(&given.to_string_lossy());
+        Some(match name.to_string_lossy().contains(".so") {
+            true => format!("; one of that name lies at {given} there"),
+            false => format!(
+                "; one of that name lies at {given} there: say --program {given}, or binary = \"{given}\" \
+                 in planish.toml"
+            ),
+        })
     }
 
     /// Which other programs lie where one was looked for.

@@ -1,7 +1,7 @@
 //! Which sources outside its project's directory was a program built from?
 //!
-//! A build by `../common/a.c`, or a crate by a path, is one of the project's, and nobody has to name
-//! them: the program's line tables do.
+//! `../common/a.c` and a crate by its path are sources as those inside are. The program's line tables
+//! name them, and headers with code in them; headers of types and macros alone are not known.
 
 use image::debug::DebugInfo;
 use image::{DebugSearch, Image};
@@ -22,5 +22,12 @@ pub(crate) fn sources(program: &Path, directory: &Path) -> BTreeSet<PathBuf> {
     let named = debug.source_files().into_iter().filter(|path| path.is_absolute());
     let there = named.filter_map(|path| std::fs::canonicalize(path).ok());
     let is_system = |path: &Path| SYSTEM.iter().any(|system| path.starts_with(system));
-    there.filter(|path| !path.starts_with(&project) && !is_system(path) && path.is_file()).collect()
+    there
+        .filter(|path| {
+            !path.starts_with(&project)
+                && !is_system(path)
+                && path.is_file()
+                && path.to_str().is_some()
+        })
+        .collect()
 }

@@ -176,7 +176,7 @@ mod tests {
         let text = TWO.replace("'{bin} c'", "'{bin} c'\ncpu = 1\ngauge = true");
         let gauged = line(&text, "compare-1");
         assert!(gauged.contains(" --cpu=1 --gauge "), "{gauged}");
-        // Before all builds: a CPU that is not there is found at once.
+        // Before anything is recorded: a CPU that is not there is found there.
         let tried = line(&text, "try-1");
         assert!(tried.contains(" --cpu=1 ") && !tried.contains("--gauge"), "{tried}");
         let plain = line(TWO, "compare-1");

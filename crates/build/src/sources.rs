@@ -37,8 +37,25 @@ fn shows_it(start: &[u8]) -> bool {
 /// Whether a line is one that a run begins with (`[1/12] build: make`), or that its result does.
 fn is_of_a_log(line: &str) -> bool {
     let step = line.strip_prefix("[1/").and_then(|rest| rest.split_once("] "));
-    step.is_some_and(|(all, name)| all.parse::<u32>().is_ok() && name.starts_with("build: "))
-        || line.contains(", rebuilt with its profile")
+    let begins = step.is_some_and(|(all, step)| {
+        let name = step.split(':').next().unwrap_or_default();
+        all.parse::<u32>().is_ok() && matches!(name, "build" | "rebuild")
+    });
+    let result = line.split_once(", rebuilt with its profile");
+    begins
+        || result.is_some_and(|(name, rest)| {
+            !name.contains(' ') && (rest.starts_with(':') || rest.starts_with(" and "))
+        })
+}
+
+/// Whether what planish says goes to this file: it grows while it is looked at.
+pub(crate) fn is_own_output(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(about) = std::fs::metadata(path) else { return false };
+    let is = |stat: rustix::io::Result<rustix::fs::Stat>| {
+        stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (about.dev(), about.ino()))
+    };
+    is(rustix::fs::fstat(std::io::stdout())) || is(rustix::fs::fstat(std::io::stderr()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::plan::STATE_DIRECTORY;
 use crate::request::Request;
-use crate::sources::is_made_by_planish;
+use crate::sources::{is_made_by_planish, is_own_output};
 use crate::{Error, Outlook, Plan, Step, outside};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -26,10 +26,6 @@ pub struct State {
     /// Files that commands of the user's name and write.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     written: BTreeSet<PathBuf>,
-    /// The last step that was begun by a run which has not come to its end: what lies here besides may
-    /// be of earlier runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unfinished: Option<String>,
 }
 
 /// A finished step.
@@ -110,21 +106,20 @@ impl State {
                 return Ok(false);
             }
         }
-        Ok(self.changed(&done.outside)?.is_empty())
+        Ok(self.changed(&done.outside).is_empty())
     }
 
     /// Those of some files, named by their whole paths, that are no longer what they were.
-    pub(crate) fn changed(
-        &mut self,
-        files: &BTreeMap<PathBuf, String>,
-    ) -> Result<Vec<PathBuf>, Error> {
-        let mut changed = Vec::new();
-        for (path, sha256) in files {
-            if self.file_hash(path, path)? != *sha256 {
-                changed.push(path.clone());
-            }
-        }
-        Ok(changed)
+    pub(crate) fn changed(&mut self, files: &BTreeMap<PathBuf, String>) -> Vec<PathBuf> {
+        let now = self.hashes(files.keys().cloned().collect());
+        let differs = |(path, sha256): &(&PathBuf, &String)| now.get(*path) != Some(*sha256);
+        files.iter().filter(differs).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// What files hold that are named by their whole paths; those that cannot be read are left out.
+    pub(crate) fn hashes(&mut self, files: BTreeSet<PathBuf>) -> BTreeMap<PathBuf, String> {
+        let hashed = |path: PathBuf| Some((self.file_hash(&path, &path).ok()?, path));
+        files.into_iter().filter_map(hashed).map(|(sha256, path)| (path, sha256)).collect()
     }
 
     /// What a step's programs were built from outside the project.
@@ -134,7 +129,7 @@ impl State {
 
     /// Notes a finished step. `made_from` is taken before the step runs, so that a source file that
     /// changes meanwhile counts as changed. `outside` are sources outside the project that its builds
-    /// read, beside those that its programs name.
+    /// read, beside those that its programs name; they count as they are now, since nobody knew them.
     pub fn note(
         &mut self,
         step: &Step,
@@ -152,11 +147,7 @@ impl State {
             let hash = self.file_hash(&path, &full)?;
             outputs.insert(path, hash);
         }
-        let mut outside = BTreeMap::new();
-        for path in sources {
-            let hash = self.file_hash(&path, &path)?;
-            outside.insert(path, hash);
-        }
+        let outside = self.hashes(sources);
         self.begun.remove(&step.name);
         self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds, outside });
         Ok(())
@@ -267,6 +258,7 @@ impl State {
                 let short = path.strip_prefix(directory).unwrap_or(&path).to_owned();
                 if left_out.iter().any(|file| *file == short || *file == path)
                     || is_made_by_planish(&path)
+                    || is_own_output(&path)
                 {
                     continue;
                 }
@@ -319,6 +311,30 @@ const LARGE: u64 = 1 << 30;
 fn large(path: &Path) -> Option<String> {
     let about = std::fs::metadata(path).ok().filter(|about| about.len() > LARGE)?;
     Some(format!("{} bytes of {:?}", about.len(), about.modified().ok()?))
+}
+
+/// Where it stands which step a run was in that has not come to its report.
+fn mark(directory: &Path) -> PathBuf {
+    directory.join(STATE_DIRECTORY).join("unfinished")
+}
+
+/// The step in which the last run was that ends in a report, where it has not come to that: the report
+/// that lies here is of an earlier one.
+pub fn unfinished(directory: &Path) -> Option<String> {
+    std::fs::read_to_string(mark(directory)).ok().map(|step| step.trim().to_owned())
+}
+
+/// Notes in which step a run is; none when it has come to its end.
+pub(crate) fn note_unfinished(directory: &Path, step: Option<&str>) -> Result<(), Error> {
+    let path = mark(directory);
+    let done = match step {
+        Some(step) => beside::write(&path, format!("{step}\n")),
+        None => std::fs::remove_file(&path).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        }),
+    };
+    done.map_err(|source| Error::File { path, action: "cannot write", source })
 }
 
 /// What is known of a plan's steps before any runs: all run where `again`, else those that are not

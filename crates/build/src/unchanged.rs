@@ -36,7 +36,7 @@ impl BuiltFrom {
         if !matches!(step.request, Request::Build(_)) {
             return Ok(());
         }
-        let outside = state.changed(&self.outside)?;
+        let outside = state.changed(&self.outside);
         let differs = |(path, now): &(&Path, &str)| then.get(*path).is_some_and(|then| then != now);
         let inside =
             sources(step, state, directory).filter(differs).map(|(path, _)| path.to_owned());
@@ -60,6 +60,8 @@ impl BuiltFrom {
         if matches!(step.request, Request::Build(_)) {
             state.made_from(step, directory)?;
             self.note(step, state, directory);
+            let outside: BTreeSet<PathBuf> = self.outside.keys().cloned().collect();
+            self.outside = state.hashes(outside);
         }
         Ok(())
     }
@@ -74,8 +76,8 @@ impl BuiltFrom {
         }
     }
 
-    /// The sources outside the project that builds were seen to read: one of which the program does
-    /// not say reads them too.
+    /// The sources outside the project that builds were seen to read. A build whose program does not
+    /// say what it was built from reads them, too.
     pub(crate) fn outside(&self, step: &Step) -> BTreeSet<PathBuf> {
         let is_build = matches!(step.request, Request::Build(_));
         if is_build { self.outside.keys().cloned().collect() } else { BTreeSet::new() }

@@ -209,12 +209,11 @@ impl Settings {
     fn pin(&mut self, cpu: u32) -> Result<(), Error> {
         let absent = || Error::System {
             action: PINNING,
-            source: std::io::Error::other(format!("there is no CPU {cpu} here for planish")),
+            source: std::io::Error::other(format!(
+                "planish may not use CPU {cpu}, or there is none"
+            )),
         };
-        let failed = || match std::io::Error::last_os_error() {
-            none if none.raw_os_error() == Some(libc::EINVAL) => absent(),
-            source => Error::System { action: PINNING, source },
-        };
+        let failed = || Error::System { action: PINNING, source: std::io::Error::last_os_error() };
         // SAFETY: cpu_set_t is plain bits, for which zero is a valid value.
         let (mut own, mut wanted): (Cpus, Cpus) = unsafe { std::mem::zeroed() };
         let size = std::mem::size_of::<Cpus>();
@@ -230,7 +229,8 @@ impl Settings {
             libc::sched_setaffinity(0, size, wanted.as_ptr())
         };
         if done != 0 {
-            return Err(failed());
+            let no_cpu = std::io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL);
+            return Err(if no_cpu { absent() } else { failed() });
         }
         self.cpus = Some(own);
         Ok(())

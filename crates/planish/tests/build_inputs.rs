@@ -112,6 +112,15 @@ fn a_log_of_planish_among_the_sources_repeats_nothing() {
     project.write("app/log", &said);
     let (_, said) = project.planish(&["build"]);
     assert!(said.contains("up to date"), "{said}");
+    // Nor one that it is being written to.
+    let redirected = || {
+        let log = std::fs::File::create(project.at("app/err")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_planish"));
+        command.arg("build").current_dir(project.at("app")).stderr(log);
+        assert!(command.status().unwrap().success());
+        std::fs::read_to_string(project.at("app/err")).unwrap()
+    };
+    assert!(redirected().contains("up to date") && redirected().contains("up to date"));
     project.write("app/log", "of something else");
     let (_, said) = project.planish(&["build"]);
     assert!(!said.contains("up to date"), "{said}");

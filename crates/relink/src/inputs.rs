@@ -27,6 +27,9 @@ const SHARE_WANTED: f64 = 0.80;
 const SYSTEM: &[&str] =
     &["lib/", "lib32/", "lib64/", "usr/lib/", "usr/lib32/", "usr/lib64/", "usr/libexec/"];
 
+/// Options whose files lld reads and leaves out of the archive; links read them where they lie.
+const NOT_ARCHIVED: [&str; 2] = ["lto-basic-block-sections", "lto-cs-profile-file"];
+
 /// How much of a program can be moved.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Survey {
@@ -140,13 +143,15 @@ impl Inputs {
     /// [`Error::NoFunctionSections`]; [`Error::Link`] when lld refuses the inputs.
     pub fn open(archive: &Path, directory: &Path) -> Result<Inputs, Error> {
         let kept = Kept::open(archive)?;
-        // lld puts all that it reads into the archive but the layout of basic blocks, which stays a path.
-        let blocks = kept.response.value("lto-basic-block-sections").map(Path::new);
-        let blocks = blocks.and_then(|path| given::read(path, given::DATA).ok());
-        let identity = Sha256::new()
-            .chain_update(kept.linker.version())
-            .chain_update(&kept.bytes)
-            .chain_update(blocks.unwrap_or_default());
+        let mut identity =
+            Sha256::new().chain_update(kept.linker.version()).chain_update(&kept.bytes);
+        for option in NOT_ARCHIVED {
+            let file = kept.response.value(option).map(Path::new).filter(|file| file.is_absolute());
+            if let Some(Ok(bytes)) = file.map(|file| given::read(file, given::DATA)) {
+                identity.update(option);
+                identity.update(bytes);
+            }
+        }
         let identity = hex::encode(identity.finalize());
         let home = std::path::absolute(directory).map_err(Error::file(directory, "find"))?;
         let home = home.join(identity.get(..16).unwrap_or_default());
@@ -365,8 +370,8 @@ impl Inputs {
         }
         if survey.bitcode_objects > 0 {
             let remark = format!(
-                "{} objects hold LLVM bitcode: every layout repeats link-time optimisation, which \
-                 makes the same code; what ThinLTO has made is taken over",
+                "{} objects hold LLVM bitcode, and every layout is linked from the same code: full \
+                 link-time optimisation makes it each time, ThinLTO in the first link",
                 survey.bitcode_objects
             );
             survey.remarks.push(remark);

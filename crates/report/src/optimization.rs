@@ -87,7 +87,7 @@ impl Take {
     pub fn words(&self) -> String {
         let mut told = format!("program: {}", self.path);
         if !self.libraries.is_empty() {
-            let _ = write!(told, ", with {}", self.libraries.join(" and "));
+            let _ = write!(told, ", with {}", self.libraries.join(", "));
         }
         if !self.faster && self.which != "baseline" {
             told.push_str(" (not shown to be faster than the program without a profile)");

@@ -144,6 +144,7 @@ def fleet(planish: Planish, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
         pq.write_table(table, builds[-1], compression="zstd")
     for name, seed in (("hardware", 1), ("software", 2)):
         faults = ("--duplicates", 15, "--truncated", 8)
+        # Enough for all reasons to leave one out, and to be merged in several steps; Spark takes a tenth of a second for each.
         sizes = ("--hosts", 18, "--recordings", 9, "--share", 40, "--seed", seed)
         planish.run("fleet", "simulate", *builds, "--into", folder / name, *sizes, *faults)
         for file in (folder / name).iterdir():

@@ -90,7 +90,7 @@ struct TryArgs {
     /// Take a command that prints something else each time
     #[arg(long)]
     ignore_output: bool,
-    /// Run it on this CPU alone, as it will be measured
+    /// The CPU that it will be measured on, which must be there
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
     /// Put what the command prints into this file

@@ -326,3 +326,18 @@ fn the_closing_words_claim_what_the_layout_added_only_where_it_is_shown() {
         "{text}"
     );
 }
+
+#[test]
+fn the_program_to_take_is_named_with_what_is_not_shown() {
+    let take = |which: &str, faster| Take {
+        which: which.into(),
+        path: ".planish/app.layout".into(),
+        libraries: vec![".planish/libw.so".into(), ".planish/libx.so".into()],
+        faster,
+    };
+    let with = "program: .planish/app.layout, with .planish/libw.so, .planish/libx.so";
+    assert_eq!(take("result", true).words(), with);
+    assert_eq!(take("baseline", false).words(), with);
+    let told = take("result", false).words();
+    assert_eq!(told, format!("{with} (not shown to be faster than the program without a profile)"));
+}

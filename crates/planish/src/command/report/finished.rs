@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use beside::named::begins_like;
 use build::plan::STATE_DIRECTORY;
 use build::project::{Asking, Project};
-use build::state::State;
+use build::state;
 use outcome::Finished;
 use report::Told;
 use std::io::Write;
@@ -73,7 +73,7 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     let (file, project) = report_file(&args.path);
     output::refuse_inputs(args.output.as_deref(), [file.as_path(), args.path.as_path()])?;
     let told = open(&file, project.is_some())?;
-    if let Some(step) = project.and_then(|project| State::read(project).unfinished) {
+    if let Some(step) = project.and_then(state::unfinished) {
         eprintln!(
             "note: this is the last run that came to its end; a later one stopped in step {step}, or still \
              runs (the same planish optimize goes on with it)"
@@ -104,7 +104,7 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// The file with the report that a path stands for, and the directory of the project whose it is.
+/// The file with the report that a path stands for, and the directory of its project, where it is one's.
 fn report_file(path: &Path) -> (PathBuf, Option<&Path>) {
     // A planish.toml stands for what was made beside it.
     let project = match path.extension() {
