@@ -1,7 +1,5 @@
 # planish itself: cargo, Rust; it makes profiles of SQLite's recordings.
 title="planish"
-# lld makes all of the code, eight programs of it.
-layouts=0
 project=(--cargo --program planish)
 train=("{bin} -q profile $at/train.data --binary $at/shop --threads 1 -o $at/made.afdo")
 evaluate=("{bin} -q aggregate $at/evaluate.data --binary $at/shop --threads 1 -o $at/made.counts")

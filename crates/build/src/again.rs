@@ -37,7 +37,7 @@ impl Since {
         let outside = state.outside(step);
         let inputs: Vec<PathBuf> = step.inputs().into_iter().chain(named).collect();
         let is_below = |path: &Path| {
-            outside.contains_key(path)
+            outside.is_some_and(|files| files.contains_key(path))
                 || inputs.iter().any(|input| {
                     (input == Path::new(".") && path.is_relative())
                         || path.starts_with(input)

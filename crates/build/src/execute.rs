@@ -120,7 +120,7 @@ pub fn run(
             observe(index, total, Event::Again(step, &told));
         }
         let seconds = began.elapsed().as_secs_f64();
-        let outside = built_from.outside(step);
+        let outside = built_from.outside(step, place.directory);
         state.note(step, place.directory, looked.made_from(), seconds, outside)?;
         state.write(place.directory)?;
         built_from.note_again(step, &mut state, place.directory)?;

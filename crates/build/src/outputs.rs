@@ -174,7 +174,7 @@ impl<'c> Outputs<'c> {
                 } else if entry.file_name() == name && runs(&entry) {
                     let path = entry.path().strip_prefix(&out).map_or(entry.path(), Path::to_owned);
                     let this = (path.components().count(), path);
-                    found = Some(found.map_or(this.clone(), |before| before.min(this)));
+                    found = found.into_iter().chain([this]).min();
                 }
             }
         }

@@ -1,7 +1,10 @@
 //! Which files of a source directory can change a build?
 
+use rustix::fs::FileType;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Whether a file's beginning shows that planish wrote it: a report, a measurement, a recording or a
 /// log that a user keeps among the sources is none of them.
@@ -50,12 +53,16 @@ fn is_of_a_log(line: &str) -> bool {
 
 /// Whether what planish says goes to this file: it grows while it is looked at.
 pub(crate) fn is_own_output(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(about) = std::fs::metadata(path) else { return false };
-    let is = |stat: rustix::io::Result<rustix::fs::Stat>| {
-        stat.is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (about.dev(), about.ino()))
-    };
-    is(rustix::fs::fstat(std::io::stdout())) || is(rustix::fs::fstat(std::io::stderr()))
+    static OWN: OnceLock<Vec<(u64, u64)>> = OnceLock::new();
+    let own = OWN.get_or_init(|| {
+        let outputs = [rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr())];
+        let files = outputs.into_iter().flatten();
+        let files = files.filter(|stat| FileType::from_raw_mode(stat.st_mode).is_file());
+        files.map(|stat| (stat.st_dev, stat.st_ino)).collect()
+    });
+    // Mostly it is a terminal or a pipe, and no source needs a look.
+    !own.is_empty()
+        && std::fs::metadata(path).is_ok_and(|about| own.contains(&(about.dev(), about.ino())))
 }
 
 #[cfg(test)]
@@ -72,6 +79,7 @@ mod tests {
             "# app, rebuilt with its profile and a layout: CPU time 0.9\n",
             "[1/12] build: make\n",
             "note: by gcc\n[1/12] build: up to date\n",
+            "[1/1] rebuild: make\n",
             "app, rebuilt with its profile: undecided\n",
         ] {
             assert!(shows_it(made.as_bytes()), "{made}");
@@ -83,6 +91,7 @@ mod tests {
             "int main(void);",
             "[1/3] first",
             "[1/a] build: x",
+            "what we sold, rebuilt with its profile: x",
         ] {
             assert!(!shows_it(source.as_bytes()), "{source}");
         }

@@ -1,9 +1,8 @@
 //! Which steps are finished, and is what they were made from still the same?
 
 use crate::plan::STATE_DIRECTORY;
-use crate::request::Request;
 use crate::sources::{is_made_by_planish, is_own_output};
-use crate::{Error, Outlook, Plan, Step, outside};
+use crate::{Error, Outlook, Plan, Step, small_file};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,14 +121,14 @@ impl State {
         files.into_iter().filter_map(hashed).map(|(sha256, path)| (path, sha256)).collect()
     }
 
-    /// What a step's programs were built from outside the project.
-    pub(crate) fn outside(&self, step: &Step) -> BTreeMap<PathBuf, String> {
-        self.steps.get(&step.name).map(|done| done.outside.clone()).unwrap_or_default()
+    /// What a step's programs were built from outside the project; none of a step that is not done.
+    pub(crate) fn outside(&self, step: &Step) -> Option<&BTreeMap<PathBuf, String>> {
+        self.steps.get(&step.name).map(|done| &done.outside)
     }
 
     /// Notes a finished step. `made_from` is taken before the step runs, so that a source file that
-    /// changes meanwhile counts as changed. `outside` are sources outside the project that its builds
-    /// read, beside those that its programs name; they count as they are now, since nobody knew them.
+    /// changes meanwhile counts as changed. `outside` are its sources outside the project; they count as
+    /// they are now, since nobody knew them.
     pub fn note(
         &mut self,
         step: &Step,
@@ -138,16 +137,12 @@ impl State {
         seconds: f64,
         outside: BTreeSet<PathBuf>,
     ) -> Result<(), Error> {
-        let (mut outputs, mut sources) = (BTreeMap::new(), outside);
+        let mut outputs = BTreeMap::new();
         for path in step.outputs() {
-            let full = directory.join(&path);
-            if matches!(step.request, Request::Build(_)) {
-                sources.extend(outside::sources(&full, directory));
-            }
-            let hash = self.file_hash(&path, &full)?;
+            let hash = self.file_hash(&path, &directory.join(&path))?;
             outputs.insert(path, hash);
         }
-        let outside = self.hashes(sources);
+        let outside = self.hashes(outside);
         self.begun.remove(&step.name);
         self.steps.insert(step.name.clone(), Done { made_from, outputs, seconds, outside });
         Ok(())
@@ -321,7 +316,7 @@ fn mark(directory: &Path) -> PathBuf {
 /// The step in which the last run was that ends in a report, where it has not come to that: the report
 /// that lies here is of an earlier one.
 pub fn unfinished(directory: &Path) -> Option<String> {
-    std::fs::read_to_string(mark(directory)).ok().map(|step| step.trim().to_owned())
+    small_file::text(&mark(directory)).map(|step| step.trim().to_owned())
 }
 
 /// Notes in which step a run is; none when it has come to its end.

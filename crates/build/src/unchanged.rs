@@ -4,7 +4,7 @@ use crate::call::Input;
 use crate::request::Request;
 use crate::reuse::is_code;
 use crate::state::State;
-use crate::{Error, Step};
+use crate::{Error, Step, outside};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,7 @@ impl BuiltFrom {
         if matches!(step.request, Request::Build(_)) {
             state.made_from(step, directory)?;
             self.note(step, state, directory);
-            let outside: BTreeSet<PathBuf> = self.outside.keys().cloned().collect();
-            self.outside = state.hashes(outside);
+            self.outside = state.hashes(self.outside.keys().cloned().collect());
         }
         Ok(())
     }
@@ -72,15 +71,20 @@ impl BuiltFrom {
             let files = sources(step, state, directory);
             let files = files.map(|(path, sha256)| (path.to_owned(), sha256.to_owned()));
             self.last = Some((step.name.clone(), files.collect()));
-            self.outside.extend(state.outside(step));
+            self.outside.extend(state.outside(step).cloned().unwrap_or_default());
         }
     }
 
-    /// The sources outside the project that builds were seen to read. A build whose program does not
-    /// say what it was built from reads them, too.
-    pub(crate) fn outside(&self, step: &Step) -> BTreeSet<PathBuf> {
-        let is_build = matches!(step.request, Request::Build(_));
-        if is_build { self.outside.keys().cloned().collect() } else { BTreeSet::new() }
+    /// The sources of a build that lie outside the project: those that its programs name, and those of
+    /// the builds before it, since not every program says what it was built from. None of other steps.
+    pub(crate) fn outside(&self, step: &Step, directory: &Path) -> BTreeSet<PathBuf> {
+        let mut all = BTreeSet::new();
+        if matches!(step.request, Request::Build(_)) {
+            all.extend(self.outside.keys().cloned());
+            let made = step.outputs().into_iter().map(|path| directory.join(path));
+            all.extend(made.flat_map(|program| outside::sources(&program, directory)));
+        }
+        all
     }
 }
 

@@ -83,13 +83,18 @@ pub struct Take {
 }
 
 impl Take {
+    /// Whether it is another program than the baseline, and not shown to be faster.
+    pub fn is_a_guess(&self) -> bool {
+        !self.faster && self.which != "baseline"
+    }
+
     /// Which file it is, and what to know of it, in a line.
     pub fn words(&self) -> String {
         let mut told = format!("program: {}", self.path);
         if !self.libraries.is_empty() {
             let _ = write!(told, ", with {}", self.libraries.join(", "));
         }
-        if !self.faster && self.which != "baseline" {
+        if self.is_a_guess() {
             told.push_str(" (not shown to be faster than the program without a profile)");
         }
         told

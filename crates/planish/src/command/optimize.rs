@@ -99,7 +99,7 @@ fn tell(project: &Project, format: Format) -> anyhow::Result<u8> {
             let take = report.take.clone();
             let take = take.unwrap_or_else(|| outcome::Finished { project }.take(&report));
             writeln!(out, "  program: {}", at(Path::new(&take.path)).display())?;
-            if !take.faster && take.which != "baseline" {
+            if take.is_a_guess() {
                 writeln!(
                     out,
                     "    it is not shown to be faster than the program without a profile: before you rely on \

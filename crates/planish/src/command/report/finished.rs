@@ -104,7 +104,7 @@ pub fn run(args: FinishedArgs) -> anyhow::Result<u8> {
     Ok(FINE)
 }
 
-/// The file with the report that a path stands for, and the directory of its project, where it is one's.
+/// The file with the report that a path stands for, and the project's directory if it stands for one.
 fn report_file(path: &Path) -> (PathBuf, Option<&Path>) {
     // A planish.toml stands for what was made beside it.
     let project = match path.extension() {
