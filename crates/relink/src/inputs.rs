@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::kept::Kept;
 use crate::linker::{self, Linker};
 use crate::map::{self, LiveSections};
+use crate::own_order::{self, OwnOrder};
 use crate::pad::Target;
 use crate::relocatable;
 use crate::response::Response;
@@ -72,10 +73,8 @@ pub struct Inputs {
     /// Whether the linker makes code, of bitcode.
     bitcode: bool,
     pub(crate) objects: Vec<LiveObject>,
-    /// The order of symbols that the link itself asks for; empty without one.
-    pub(crate) own_order: Vec<String>,
-    /// Where that order comes from.
-    pub(crate) own_order_from: Option<&'static str>,
+    /// The order of symbols that the link itself asks for.
+    pub(crate) own_order: OwnOrder,
     pub(crate) target: Option<Target>,
     /// Why the objects cannot be told apart, if so.
     pub(crate) unreadable: Option<(String, String)>,
@@ -164,8 +163,7 @@ impl Inputs {
             response: kept.response,
             bitcode: kept.bitcode,
             objects: Vec::new(),
-            own_order: Vec::new(),
-            own_order_from: None,
+            own_order: OwnOrder::default(),
             target: None,
             unreadable: None,
             survey: Survey::default(),
@@ -235,7 +233,7 @@ impl Inputs {
     /// measured?
     #[must_use]
     pub fn has_own_order(&self) -> bool {
-        self.own_order_from.is_some()
+        self.own_order.from.is_some()
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -256,8 +254,9 @@ impl Inputs {
     /// Links once as the archive says, reads the map of that and then the objects.
     fn look(&mut self) -> Result<(), Error> {
         let bitcode = self.direct_objects()?;
-        let (live, printed) = self.first_link()?;
-        self.find_own_order(&printed);
+        let (live, by_calls) = self.first_links()?;
+        self.own_order = OwnOrder::of_file(&self.response, &self.root())
+            .unwrap_or_else(|| OwnOrder::of_calls(&by_calls));
         let made: Vec<&String> = live.keys().filter(|file| file.contains(".lto.")).collect();
         self.survey.bitcode_objects = bitcode.max(made.len());
         match units::read(&self.root(), &live, &self.response) {
@@ -290,55 +289,49 @@ impl Inputs {
     }
 
     /// The sections that are in the program, and the order that lld made from a profile of calls.
-    fn first_link(&self) -> Result<(LiveSections, String), Error> {
-        let work = Work::new(&self.home)?;
-        let (map, order) = (self.home.join("link.map"), self.home.join("printed.order"));
+    fn first_links(&self) -> Result<(LiveSections, String), Error> {
+        let (map, order) = (self.home.join("link.map"), self.home.join("call.order"));
         if !(map.is_file() && order.is_file()) {
-            let mut options = self.options();
-            options.extend([
-                format!("--Map={}", work.seen_from_root("map")),
-                format!("--print-symbol-order={}", work.seen_from_root("order")),
-                "-o".to_owned(),
-                work.seen_from_root("out"),
-            ]);
-            let response =
-                work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
-            self.linker.link(&self.root(), &response)?;
-            if !work.path().join("order").is_file() {
-                work.write("order", b"")?;
-            }
-            for (from, to) in [("order", &order), ("map", &map)] {
-                fs::rename(work.path().join(from), to)
-                    .map_err(Error::file(to, "move into place"))?;
-            }
+            let calls = own_order::asks_for_calls(&self.response);
+            let work = Work::new(&self.home)?;
+            let more = [
+                "--call-graph-profile-sort=hfsort".to_owned(),
+                format!("--print-symbol-order={}", work.seen_from_root("printed")),
+            ];
+            let first = self.mapped(&work, if calls { &more } else { &[] })?;
+            let printed = if work.path().join("printed").is_file() {
+                text(&work.path().join("printed"))?
+            } else {
+                String::new()
+            };
+            let by_calls = if printed.trim().is_empty() {
+                String::new()
+            } else {
+                own_order::by_calls(&printed, &text(&self.mapped(&work, &[])?)?)
+            };
+            work.write("order", by_calls.as_bytes())?;
+            fs::rename(work.path().join("order"), &order)
+                .map_err(Error::file(&order, "move into place"))?;
+            fs::rename(first, &map).map_err(Error::file(&map, "move into place"))?;
         }
-        let read = |path: &Path| {
-            let bytes = given::read(path, given::DATA).map_err(Error::file(path, "read"))?;
-            Ok::<_, Error>(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        Ok((map::parse(&read(&map)?), read(&order)?))
+        Ok((map::parse(&text(&map)?), text(&order)?))
     }
 
-    fn find_own_order(&mut self, printed: &str) {
-        let file = self
-            .response
-            .value("symbol-ordering-file")
-            .map(|file| file.trim_start_matches('/').to_owned());
-        let text = match file.map(|file| given::read(&self.root().join(file), given::DATA)) {
-            Some(Ok(bytes)) => {
-                self.own_order_from = Some("--symbol-ordering-file");
-                String::from_utf8_lossy(&bytes).into_owned()
-            }
-            _ => {
-                if !printed.trim().is_empty() {
-                    self.own_order_from = Some("the call profile in the objects");
-                }
-                printed.to_owned()
-            }
-        };
-        let names =
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        self.own_order = names.map(str::to_owned).collect();
+    /// Links with more options and gives the map.
+    fn mapped(&self, work: &Work, more: &[String]) -> Result<PathBuf, Error> {
+        let map = format!("map-{}", more.len());
+        let mut options = self.options();
+        options.extend_from_slice(more);
+        options.extend([
+            format!("--Map={}", work.seen_from_root(&map)),
+            "--no-demangle".to_owned(),
+            "-o".to_owned(),
+            work.seen_from_root("out"),
+        ]);
+        let response =
+            work.write("response.txt", self.response.render(&[], &options).as_bytes())?;
+        self.linker.link(&self.root(), &response)?;
+        Ok(work.path().join(map))
     }
 
     /// Adds up code and function sections, of the program's own objects if there are such.
@@ -395,6 +388,11 @@ impl Inputs {
         }
         Ok(())
     }
+}
+
+fn text(path: &Path) -> Result<String, Error> {
+    let bytes = given::read(path, given::DATA).map_err(Error::file(path, "read"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Is this the section of one function? Compilers put `main` and cold code apart even without

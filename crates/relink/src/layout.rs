@@ -21,7 +21,7 @@ const SHUFFLED: [&str; 4] = [".text*", ".rodata*", ".data*", ".bss*"];
 const PAGE: u64 = 4096;
 
 /// Functions are aligned to this many bytes, and so is padding.
-const STEP: u64 = 16;
+pub(crate) const STEP: u64 = 16;
 
 /// A layout of a program.
 #[derive(Debug, Clone, Copy)]
@@ -145,9 +145,9 @@ fn padding(random: &mut ::random::Random) -> u64 {
 
 /// Sections of their own that come before the program's, so that these start at random places.
 fn start_pads(random: &mut ::random::Random) -> Vec<Pad> {
-    let mut pad = |section, executable, writable| Pad {
-        section,
-        symbol: section,
+    let mut pad = |section: &'static str, executable, writable| Pad {
+        section: section.into(),
+        symbol: section.into(),
         bytes: padding(random),
         executable,
         writable,
@@ -177,19 +177,21 @@ fn job(inputs: &Inputs, layout: &Layout<'_>) -> Result<Job, Error> {
 /// What a link keeps of its own accord.
 fn kept(inputs: &Inputs) -> Vec<String> {
     let mut kept = Vec::new();
-    if let Some(from) = inputs.own_order_from {
-        kept.push(format!("the order of {} symbols by {from}", inputs.own_order.len()));
+    if let Some(from) = inputs.own_order.from {
+        kept.push(format!("the order of {} symbols by {from}", inputs.own_order.symbols.len()));
     }
     if inputs.response.has(&["script", "default-script"]) {
         kept.push("what the linker script places".to_owned());
     }
-    if inputs
-        .response
-        .z("keep-text-section-prefix", &["keep-text-section-prefix", "nokeep-text-section-prefix"])
-    {
+    if keeps_hot_apart(inputs) {
         kept.push("hot, cold and startup code apart (-z keep-text-section-prefix)".to_owned());
     }
     kept
+}
+
+fn keeps_hot_apart(inputs: &Inputs) -> bool {
+    let names = ["keep-text-section-prefix", "nokeep-text-section-prefix"];
+    inputs.response.z("keep-text-section-prefix", &names)
 }
 
 fn independent(inputs: &Inputs, seed: u64) -> Job {
@@ -197,7 +199,7 @@ fn independent(inputs: &Inputs, seed: u64) -> Job {
     // lld takes 0 for a seed of the moment and -1 for the reverse order.
     let mut shuffle =
         |glob: &str| format!("--shuffle-sections={glob}={}", 1 + random.below(0x7fff_fffe));
-    let options = SHUFFLED.map(&mut shuffle).to_vec();
+    let mut options = SHUFFLED.map(&mut shuffle).to_vec();
     let mut kept = kept(inputs);
     let order = if inputs.has_own_order() {
         "order of the functions without a place"
@@ -206,22 +208,33 @@ fn independent(inputs: &Inputs, seed: u64) -> Job {
     };
     let mut randomised =
         vec![order.to_owned(), "order of constants".to_owned(), "order of variables".to_owned()];
-    let pads = if inputs.target.is_some() { start_pads(&mut random) } else { Vec::new() };
-    if pads.is_empty() {
-        kept.push("start of code and data (not 64-bit ELF)".to_owned());
-    } else {
+    let (mut order, mut pads) = (None, Vec::new());
+    if inputs.target.is_some() {
+        pads = start_pads(&mut random);
         randomised.push("start of code, constants and variables".to_owned());
+        if inputs.has_own_order() {
+            let section = if keeps_hot_apart(inputs) { ".text.hot" } else { ".text" };
+            let (text, more) = inputs.own_order.shifted(&mut random, section);
+            order = Some(text);
+            pads.extend(more);
+            // The order is complete: lld is not to make one of the calls in the objects beside it.
+            let given = ["--call-graph-profile-sort=none", "--no-warn-symbol-ordering"];
+            options.extend(given.map(str::to_owned));
+            randomised.push("start of functions with a place, within cache lines".to_owned());
+        }
+    } else {
+        kept.push("start of code and data (not 64-bit ELF)".to_owned());
     }
     let freedom = Freedom { randomised, kept };
-    Job { root: inputs.root(), options, order: None, pads, unstripped: true, freedom }
+    Job { root: inputs.root(), options, order, pads, unstripped: true, freedom }
 }
 
 fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Result<Job, Error> {
     let root = plan.root(variant, inputs)?;
     let mut random = stream(seed, "matched");
     let changed = Pad {
-        section: ".text.planish",
-        symbol: PAD_SYMBOL,
+        section: ".text.planish".into(),
+        symbol: PAD_SYMBOL.into(),
         bytes: padding(&mut random),
         executable: true,
         writable: false,

@@ -34,6 +34,7 @@ mod map;
 mod measure;
 mod names;
 mod options;
+mod own_order;
 mod pad;
 mod plan;
 mod random;

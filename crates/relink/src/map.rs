@@ -18,8 +18,22 @@ pub(crate) fn parse(map: &str) -> LiveSections {
     live
 }
 
+/// The names of all symbols of a map, in the order of their places.
+pub(crate) fn symbols(map: &str) -> impl Iterator<Item = &str> {
+    map.lines().filter_map(|line| after_numbers(line)?.strip_prefix("                 "))
+}
+
 /// The file and the section of a line, when it is about an input section.
 fn input_section(line: &str) -> Option<(&str, &str)> {
+    // One blank, then a column of eight for output sections.
+    let name = after_numbers(line)?.strip_prefix("         ")?;
+    let name = Some(name).filter(|name| !name.starts_with(' '))?;
+    let (file, section) = name.strip_suffix(')')?.rsplit_once(":(")?;
+    (file != "<internal>").then_some((file, section))
+}
+
+/// What stands behind address, load address, size and alignment.
+fn after_numbers(line: &str) -> Option<&str> {
     let mut rest = line;
     for _ in 0..4 {
         rest = rest.trim_start_matches(' ');
@@ -27,10 +41,7 @@ fn input_section(line: &str) -> Option<(&str, &str)> {
         u64::from_str_radix(&rest[..end], 16).ok()?;
         rest = &rest[end..];
     }
-    // One blank, then a column of eight for output sections.
-    let name = rest.strip_prefix("         ").filter(|name| !name.starts_with(' '))?;
-    let (file, section) = name.strip_suffix(')')?.rsplit_once(":(")?;
-    (file != "<internal>").then_some((file, section))
+    Some(rest)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! How does a layout start at another place? Writes an object file with sections of padding.
 
+use std::borrow::Cow;
+
 use object::elf;
 
 /// One section of padding.
@@ -7,9 +9,9 @@ use object::elf;
 pub(crate) struct Pad {
     /// The section's name: `.text.…` to be ordered among the code, or one of its own to be placed
     /// before it.
-    pub(crate) section: &'static str,
+    pub(crate) section: Cow<'static, str>,
     /// Name by which a symbol order finds it.
-    pub(crate) symbol: &'static str,
+    pub(crate) symbol: Cow<'static, str>,
     /// Bytes of padding.
     pub(crate) bytes: u64,
     /// Is it code, can it be written to?
@@ -95,7 +97,7 @@ impl Places {
             at
         };
         let names: Vec<(u64, u64)> =
-            pads.iter().map(|pad| (text(pad.section), text(pad.symbol))).collect();
+            pads.iter().map(|pad| (text(&pad.section), text(&pad.symbol))).collect();
         let bodies: u64 = pads.iter().map(|pad| pad.bytes).sum();
         let count = pads.len() as u64;
         let symbols_at = (HEADER + bodies).next_multiple_of(8);

@@ -193,7 +193,7 @@ fn variant(inputs: &Inputs) -> Result<Variant, Error> {
     Ok(Variant {
         identity: inputs.identity().to_owned(),
         root,
-        own_order: inputs.own_order.clone(),
+        own_order: inputs.own_order.symbols.clone(),
         units,
     })
 }

@@ -213,6 +213,9 @@ impl Flow {
     }
 
     /// The blocks and clones that were executed, to be ordered, and which node each of them is.
+    ///
+    /// Indirect branches are not in it: no order makes them fall through, and copies of a block that
+    /// jumps by a table would each bring all its targets.
     pub fn problem(&self) -> (Problem, Vec<u32>) {
         let hot: Vec<u32> = (0u32..)
             .zip(&self.nodes)
@@ -229,11 +232,13 @@ impl Flow {
             }
         }
         let at = |node: u32| position.get(node as usize).copied().flatten();
-        for ((from, node), out) in (0u32..).zip(&self.nodes).zip(&self.out) {
-            let kind = if node.indirect { JumpKind::Indirect } else { JumpKind::Branch };
+        let branches =
+            (0u32..).zip(&self.nodes).zip(&self.out).filter(|((_, node), _)| !node.indirect);
+        for ((from, _), out) in branches {
             for target in out.values().filter(|target| target.weight > 0) {
                 if let (Some(from), Some(to)) = (at(from), at(target.node)) {
-                    problem.jumps.push(Jump { from, to, kind, weight: target.weight });
+                    let (kind, weight) = (JumpKind::Branch, target.weight);
+                    problem.jumps.push(Jump { from, to, kind, weight });
                 }
             }
         }
