@@ -79,6 +79,7 @@ def row(name, title, directory, program, kept, command):
         "compiler": report["build"]["compiler"],
         "inline_by_benefit": "inline_by_benefit=false" not in command,
         "gcc_unrolls": "-funroll-loops" in command,
+        "moved_within_lines": True,
         "planish": report["planish"],
         "evidence": report["profile"].get("evidence"),
         "seconds": {
@@ -124,7 +125,7 @@ def table(programs):
 
 def remarks(programs):
     """Which rows were measured with the gauge, and which an earlier planish made: before clang inlined by benefit, before
-    gcc got -fno-unroll-loops."""
+    gcc got -fno-unroll-loops, before links in an order of their own differed in where functions start in cache lines."""
     gauged = [p["title"] for p in programs.values() if "evaluate.gauge=true" in p["command"]]
     told = [f"Measured with `--gauge`: {', '.join(gauged)}."] if gauged else []
     for key, what, by_gcc in [
@@ -133,6 +134,12 @@ def remarks(programs):
     ]:
         titles = [p["title"] for p in programs.values() if key not in p and p["title"].endswith("gcc") == by_gcc]
         told += [f"Rows from before {what}: {', '.join(titles)}."] if titles else []
+    alike = [p["title"] for p in programs.values() if "moved_within_lines" not in p and not p["title"].endswith("gcc")]
+    if alike:
+        told += [
+            "Rows from before links of programs with a profile differed in where functions start in cache lines, so that their",
+            f"intervals leave out the luck of that: {', '.join(alike)}.",
+        ]
     return told
 
 

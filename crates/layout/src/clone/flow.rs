@@ -269,3 +269,37 @@ impl Flow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_block_that_jumps_by_a_table_do_not_each_bring_its_targets_to_be_ordered() {
+        // 0 enters the dispatch 1, which jumps to the cases 2 to 41, and these jump back to it.
+        let cases = 2..42;
+        let node = |index: u32| FlowNode {
+            placed: Placed { block: BlockIndex(index), clone: 0 },
+            size: 16,
+            frequency: if index == 1 { 4100 } else { 100 },
+            indirect: index == 1,
+            fixed: index == 0,
+        };
+        let to = |node: u32, weight| BTreeMap::from([(node, Target { node, weight })]);
+        let mut flow = Flow {
+            function: FunctionIndex(0),
+            nodes: (0..42).map(node).collect(),
+            out: (0..42).map(|_| to(1, 100)).collect(),
+            paths: Vec::new(),
+            blocks: 42,
+        };
+        flow.out[1] = cases.clone().map(|node| (node, Target { node, weight: 100 })).collect();
+        for case in cases {
+            assert!(flow.apply(&[case, 1], &PathCounts::default()));
+        }
+        let (problem, nodes) = flow.problem();
+        let (dispatch, jumps) = (nodes.iter().position(|&node| node == 1), &problem.jumps);
+        assert!(jumps.iter().all(|jump| Some(jump.from as usize) != dispatch));
+        assert_eq!(jumps.len(), 41, "one into each dispatch");
+    }
+}
