@@ -1,20 +1,84 @@
 //! What does the training say of how much can be gained?
 
+use std::path::Path;
+
 /// A program that takes less of what ran in training can hardly gain anything visible.
 const LITTLE: f64 = 0.1;
 
-/// Says that what ran in training was hardly the program; `counted` is what `planish aggregate` or
-/// `planish train record` say of it.
-pub(crate) fn little_of_its_own(counted: &serde_json::Value) -> Option<String> {
+/// Below this share of the samples, nothing is said of a file.
+const WORTH_A_WORD: f64 = 0.01;
+
+/// Files of training and samples in them, of those that planish does not change.
+type Elsewhere<'c> = Vec<(&'c str, f64)>;
+
+/// What training says of how much can be gained, and of what; `counted` is what `planish aggregate`
+/// or `planish train record` say of it, `made` where the build puts what it makes.
+pub(crate) fn remarks(counted: &serde_json::Value, made: &Path) -> Vec<String> {
+    let elsewhere = elsewhere(counted);
+    little_of_its_own(counted, &elsewhere)
+        .into_iter()
+        .chain(shared_by_all(counted, &elsewhere, made))
+        .collect()
+}
+
+fn elsewhere(counted: &serde_json::Value) -> Elsewhere<'_> {
+    fn one(file: &serde_json::Value) -> Option<(&str, f64)> {
+        Some((file.get("path")?.as_str()?, file.get("samples")?.as_f64()?))
+    }
+    let files = counted.get("elsewhere").and_then(serde_json::Value::as_array);
+    files.into_iter().flatten().filter_map(one).collect()
+}
+
+/// All samples, and those in the program and its libraries.
+fn samples(counted: &serde_json::Value) -> Option<(f64, f64)> {
     let samples = counted.get("ledger")?.get("samples")?;
     let of = |key: &str| samples.get(key)?.as_f64();
-    let (all, own) = (of("entered")?, of("used")?);
+    Some((of("entered")?, of("used")?))
+}
+
+/// Says that what ran in training was hardly the program.
+fn little_of_its_own(counted: &serde_json::Value, elsewhere: &Elsewhere<'_>) -> Option<String> {
+    let (all, own) = samples(counted)?;
+    let most: Vec<String> = elsewhere
+        .iter()
+        .take(3)
+        .filter(|&&(_, samples)| samples >= WORTH_A_WORD * all)
+        .map(|(path, samples)| format!("{path} ({:.1} %)", 100.0 * samples / all))
+        .collect();
+    let others = match most.as_slice() {
+        [] => "system libraries, the dynamic linker or other processes".to_owned(),
+        most => format!("other files and processes, most in {}", most.join(", ")),
+    };
     (all > 0.0 && own < LITTLE * all).then(|| {
         format!(
-            "only {:.1} % of the samples lie in the program and its libraries; the others lie in system \
-             libraries, the dynamic linker or other processes, which planish does not change. Let the \
-             training commands do more work in the program itself",
+            "only {:.1} % of the samples lie in the program and its libraries; the others lie in {others}, \
+             which planish does not change. Let the training commands do more work in the program itself",
             100.0 * own / all
+        )
+    })
+}
+
+/// Says that the program loaded what the build makes and planish does not know: there is one file of
+/// it, that of the last build, and every program that is measured loads this one.
+fn shared_by_all(
+    counted: &serde_json::Value,
+    elsewhere: &Elsewhere<'_>,
+    made: &Path,
+) -> Option<String> {
+    let (all, _) = samples(counted)?;
+    let made: Vec<String> = elsewhere
+        .iter()
+        .filter(|&&(path, samples)| {
+            samples >= WORTH_A_WORD * all && Path::new(path).starts_with(made)
+        })
+        .map(|(path, samples)| format!("{path} ({:.1} % of the samples)", 100.0 * samples / all))
+        .collect();
+    (!made.is_empty()).then(|| {
+        format!(
+            "the program loads what the build makes: {}. It is not profiled, and all programs that are \
+             compared load the same file, that of the last build. If the program finds it by its name \
+             alone, as the dynamic linker does, give it in [build] libraries (--library)",
+            made.join(", ")
         )
     })
 }
@@ -24,15 +88,33 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn counted(own: u64, elsewhere: &[(&str, u64)]) -> serde_json::Value {
+        let elsewhere: Vec<_> = elsewhere
+            .iter()
+            .map(|(path, samples)| json!({ "path": path, "samples": samples }))
+            .collect();
+        json!({ "ledger": { "samples": { "entered": 16724, "used": own } }, "elsewhere": elsewhere })
+    }
+
     #[test]
-    fn training_that_hardly_runs_the_program_is_told() {
-        let of = |own: u64| {
-            little_of_its_own(
-                &json!({ "ledger": { "samples": { "entered": 16724, "used": own } } }),
-            )
-        };
-        assert!(of(69).unwrap().starts_with("only 0.4 % of the samples"));
-        assert_eq!(of(16000), None);
-        assert_eq!(little_of_its_own(&json!({})), None);
+    fn training_that_hardly_runs_the_program_is_told_with_what_it_ran() {
+        let of = |own, elsewhere: &[_]| remarks(&counted(own, elsewhere), Path::new("/p/out"));
+        let told = of(69, &[]);
+        assert!(told[0].starts_with("only 0.4 % of the samples"), "{told:?}");
+        assert!(told[0].contains("lie in system libraries"), "{told:?}");
+        let told = of(69, &[("/lib/libc.so.6", 12000), ("/usr/bin/cat", 100)]);
+        assert!(told[0].contains("most in /lib/libc.so.6 (71.8 %), which"), "{told:?}");
+        assert_eq!(told.len(), 1);
+        assert!(of(16000, &[("/lib/libc.so.6", 700)]).is_empty());
+        assert!(remarks(&json!({}), Path::new("/p")).is_empty());
+    }
+
+    #[test]
+    fn what_the_build_makes_and_all_programs_load_is_told() {
+        let of = |elsewhere: &[_]| remarks(&counted(16000, elsewhere), Path::new("/p/out"));
+        let told = of(&[("/p/out/plugin.so", 700), ("/p/out/rare.so", 2), ("/p/outer.so", 900)]);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].contains("makes: /p/out/plugin.so (4.2 % of the samples). It"), "{told:?}");
+        assert!(of(&[("/p/out/plugin.so", 100)]).is_empty());
     }
 }

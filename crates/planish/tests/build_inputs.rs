@@ -138,3 +138,35 @@ fn a_program_that_was_put_elsewhere_is_named() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("one of that name lies at ./app there: say --program ./app"), "{said}");
 }
+
+#[test]
+fn what_the_program_loads_from_the_builds_directory_is_the_same_for_all_and_told() {
+    if !has("gcc") {
+        return;
+    }
+    let project = Project::new();
+    let config = CONFIG
+        .replace(" app.c ../common/more.c $PLANISH_LDFLAGS", " app.c $PLANISH_LDFLAGS")
+        .replace(
+            "/app\"'",
+            "/app\" -DFROM=\"\\\"$PLANISH_OUT\\\"\" && \
+            $PLANISH_CC $PLANISH_CFLAGS -shared -fPIC work.c -o \"$PLANISH_OUT/work.so\"'",
+        );
+    assert_ne!(config, CONFIG);
+    project.write("app/planish.toml", &config);
+    project.write(
+        "app/app.c",
+        "#include <dlfcn.h>
+int main(void) { void *work = dlopen(FROM \"/work.so\", RTLD_NOW);
+int (*more)(int) = (int (*)(int))dlsym(work, \"more\"); int sum = 0;
+for (volatile int i = 0; i < 300000; i++) sum += i % 3 ? more(i) : 1;
+return sum == 7; }",
+    );
+    let work = "int more(int n) { int sum = 0; for (volatile int i = 0; i < n % 9; i++) sum += i; return sum; }";
+    project.write("app/work.c", work);
+    let (code, told) = project.planish(&["optimize", "--set", "evaluate.rounds=6"]);
+    assert!(matches!(code, Some(0 | 4)), "{code:?}: {told}");
+    let report = std::fs::read_to_string(project.at("app/.planish/report.md")).unwrap();
+    let line = report.lines().find(|line| line.contains("the program loads what the build makes"));
+    assert!(line.is_some_and(|line| line.contains(".planish/build/work.so (")), "{report}");
+}

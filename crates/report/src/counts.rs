@@ -1,5 +1,8 @@
 //! How is told what was counted, and what was not?
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::numbers::numbered;
 use counts::Book;
 use counts::aggregate::{Aggregated, Part};
@@ -27,9 +30,9 @@ pub fn lines(found: &Aggregated, verbose: bool) -> Vec<String> {
         lines.push(format!("{:>20}: {unknown} of unknown or damaged kinds", "skipped"));
     }
     lines.extend(parts(&found.parts));
-    let elsewhere = found.elsewhere.iter().take(if verbose { MOST_ELSEWHERE } else { 0 });
-    lines.extend(elsewhere.map(|(path, count)| {
-        format!("{:>20}: {} in {path}", "elsewhere", numbered(*count, "sample", "samples"))
+    let elsewhere = if verbose { elsewhere(found) } else { Vec::new() };
+    lines.extend(elsewhere.into_iter().map(|(path, count)| {
+        format!("{:>20}: {} in {path}", "elsewhere", numbered(count, "sample", "samples"))
     }));
     lines
 }
@@ -69,7 +72,7 @@ fn book(name: &str, book: &Book) -> Option<String> {
     (*entered > 0).then_some(line)
 }
 
-/// Sums per image and the ledger.
+/// Sums per image, the ledger, and where most of what was not counted lies.
 pub fn json(found: &Aggregated) -> Value {
     let images: Vec<_> = found
         .counts
@@ -94,5 +97,20 @@ pub fn json(found: &Aggregated) -> Value {
         "parts": found.parts.iter().map(|part| json!({
             "path": part.path, "samples": part.samples, "used": part.used,
         })).collect::<Vec<_>>(),
+        "elsewhere": elsewhere(found).iter().map(|(path, samples)| json!({
+            "path": path, "samples": samples,
+        })).collect::<Vec<_>>(),
     })
+}
+
+/// The files that were not counted in which most samples lie, over all recordings.
+fn elsewhere(found: &Aggregated) -> Vec<(&str, u64)> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (path, samples) in &found.elsewhere {
+        *sums.entry(path).or_default() += samples;
+    }
+    let mut sums: Vec<(&str, u64)> = sums.into_iter().collect();
+    sums.sort_by_key(|&(path, samples)| (Reverse(samples), path));
+    sums.truncate(MOST_ELSEWHERE);
+    sums
 }
