@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::order::{ClonedFunction, Params, order};
 use crate::{CallKind, Cfg, FunctionIndex};
 
-use super::flow::Flow;
+use super::flow::{Flow, Step};
 use super::{CloneParams, CloneReport, PathCounts};
 
 /// Executions of a path behind its first jump, in percent of these; below it the path is not made
@@ -270,6 +270,15 @@ impl Search<'_> {
         all
     }
 
+    /// Whether the copy of a block goes one way nearly always. An indirect branch may go anywhere:
+    /// the CPU tells its targets apart by where it is.
+    fn is_settled(&self, flow: &Flow, step: &Step) -> bool {
+        let weights = || step.out.iter().map(|(_, target)| u128::from(target.weight));
+        let all: u128 = weights().sum();
+        flow.node(step.block).is_none_or(|node| node.indirect)
+            || weights().max().unwrap_or(0) * 100 >= all * u128::from(self.params.least_likely_pct)
+    }
+
     /// Considers a path and those that continue it.
     fn longer(
         &self,
@@ -284,6 +293,10 @@ impl Search<'_> {
             return;
         }
         let Some(steps) = flow.steps(&path, self.counts) else { return };
+        // Neither this path nor one that continues it.
+        if !steps.iter().all(|step| self.is_settled(flow, step)) {
+            return;
+        }
         let bytes: u64 =
             steps.iter().filter_map(|s| flow.node(s.block)).map(|node| u64::from(node.size)).sum();
         let saved = saved(flow, now, &path, &steps);
@@ -306,7 +319,7 @@ impl Search<'_> {
 
 /// Taken branches that a path saves if its clones follow its first block and everything else stays
 /// in its place.
-fn saved(flow: &Flow, now: &Neighbours, path: &[u32], steps: &[super::flow::Step]) -> i128 {
+fn saved(flow: &Flow, now: &Neighbours, path: &[u32], steps: &[Step]) -> i128 {
     let Some(&head) = path.first() else { return 0 };
     let wide = |count: u64| i128::from(count);
     let mut saved =
