@@ -85,3 +85,13 @@ pub use words::{quoted, split_words};
 
 /// Where everything goes that planish makes, beside planish.toml.
 pub const STATE_DIRECTORY: &str = ".planish";
+
+/// Which planish does the steps: its version, and the commit where the build names one by
+/// `PLANISH_COMMIT`. What another one made is made anew.
+const PLANISH: [&str; 2] = [
+    env!("CARGO_PKG_VERSION"),
+    match option_env!("PLANISH_COMMIT") {
+        Some(commit) => commit,
+        None => "",
+    },
+];

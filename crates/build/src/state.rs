@@ -156,7 +156,7 @@ impl State {
     /// Looks at everything that decides what a step makes.
     pub(crate) fn look(&mut self, step: &Step, directory: &Path) -> Result<Looked, Error> {
         let mut hash = Sha256::new();
-        hash.update(env!("CARGO_PKG_VERSION"));
+        hash.update(crate::PLANISH.concat());
         let asked = (&step.name, step.call(), &step.besides, step.optional);
         hash.update(serde_json::to_vec(&asked).unwrap_or_default());
         let written: Vec<PathBuf> = self.written.iter().cloned().collect();
