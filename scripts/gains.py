@@ -137,8 +137,8 @@ def remarks(programs):
     alike = [p["title"] for p in programs.values() if "moved_within_lines" not in p and not p["title"].endswith("gcc")]
     if alike:
         told += [
-            "Rows from before links of programs with a profile differed in where functions start in cache lines, so that their",
-            f"intervals leave out the luck of that: {', '.join(alike)}.",
+            "Rows from before links of programs with a profile differed in where functions start in cache lines, so that their\n"
+            f"intervals leave out the luck of that: {', '.join(alike)}."
         ]
     return told
 

@@ -31,10 +31,10 @@ pub struct CloneParams {
     pub block_bytes: u32,
     /// Blocks that one path may clone.
     pub path_blocks: u32,
-    /// Of the executions of a copy, how many its branch has to send the most frequent way, in
-    /// percent: 90. A copy of a branch that goes either way saves a jump and is one more for the CPU
-    /// to learn (measured: `measurements/2026-11-30-function-starts.md`).
-    pub least_likely_pct: u32,
+    /// How often the branch of a copy has to take its main direction, in percent of its executions.
+    /// A copy of a branch that goes either way saves a jump, but is one more branch to predict
+    /// (measured: `measurements/2026-11-30-function-starts.md`).
+    pub min_bias_pct: u32,
     /// Bytes of all clones, in percent of the bytes of executed blocks.
     pub budget_pct: f64,
     /// Taken branches that a path has to save, in parts per million of all jumps within functions.
@@ -51,7 +51,7 @@ impl Default for CloneParams {
         CloneParams {
             block_bytes: 64,
             path_blocks: 5,
-            least_likely_pct: 90,
+            min_bias_pct: 90,
             budget_pct: 5.0,
             least_saved_ppm: 50.0,
             least_saved_per_byte_ppm: 2.0,

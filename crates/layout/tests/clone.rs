@@ -98,8 +98,8 @@ fn a_branch_that_goes_either_way_is_not_copied_and_without_paths_nothing_is() {
         windows(&[ways(1, 4, 5), ways(2, 5, 4)].concat())
     };
     let params = Params::default();
-    let clones = |most, least_likely_pct| {
-        let clone = CloneParams { least_likely_pct, ..roomy() };
+    let clones = |most, min_bias_pct| {
+        let clone = CloneParams { min_bias_pct, ..roomy() };
         choose_clones(&cfg, &split(most), &clone, &params)
     };
     assert_eq!(clones(460, 90).1.paths, 1, "92 %");

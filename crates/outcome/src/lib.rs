@@ -108,7 +108,7 @@ impl Finished<'_> {
             warnings: stopped
                 .into_iter()
                 .chain(evidence.warning)
-                .chain(training::remarks(&counted, &at(&files.out)))
+                .chain(training::remarks(&counted, &at(&files.out), self.last_build()))
                 .chain(self.image_warnings(&files, &images)?)
                 .chain(self.warnings(&verified))
                 .chain(self.counted_layout_warnings(&files)?)

@@ -8,6 +8,15 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 impl Finished<'_> {
+    /// Which build left its files where all builds put them.
+    pub(crate) fn last_build(&self) -> &'static str {
+        if self.project.config.build.release.is_some() {
+            "the project's own release build"
+        } else {
+            "the last build"
+        }
+    }
+
     /// What of the configuration has no effect, or could not be made, and objects that the compiler
     /// could not compile with their profile as it is.
     pub(crate) fn notes(&self) -> Vec<String> {

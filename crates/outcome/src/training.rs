@@ -12,12 +12,14 @@ const WORTH_A_WORD: f64 = 0.01;
 type Elsewhere<'c> = Vec<(&'c str, f64)>;
 
 /// What training says of how much can be gained, and of what; `counted` is what `planish aggregate`
-/// or `planish train record` say of it, `made` where the build puts what it makes.
-pub(crate) fn remarks(counted: &serde_json::Value, made: &Path) -> Vec<String> {
-    let elsewhere = elsewhere(counted);
-    little_of_its_own(counted, &elsewhere)
+/// or `planish train record` say of it, `made` where the build puts what it makes, and `last` names
+/// the last build that did.
+pub(crate) fn remarks(counted: &serde_json::Value, made: &Path, last: &str) -> Vec<String> {
+    let (made, elsewhere): (Elsewhere<'_>, _) =
+        elsewhere(counted).into_iter().partition(|(path, _)| Path::new(path).starts_with(made));
+    little_of_its_own(counted, &made, &elsewhere)
         .into_iter()
-        .chain(shared_by_all(counted, &elsewhere, made))
+        .chain(shared_by_all(counted, &made, last))
         .collect()
 }
 
@@ -36,9 +38,14 @@ fn samples(counted: &serde_json::Value) -> Option<(f64, f64)> {
     Some((of("entered")?, of("used")?))
 }
 
-/// Says that what ran in training was hardly the program.
-fn little_of_its_own(counted: &serde_json::Value, elsewhere: &Elsewhere<'_>) -> Option<String> {
+/// Says that what ran in training was hardly the program, nor what its build makes.
+fn little_of_its_own(
+    counted: &serde_json::Value,
+    made: &Elsewhere<'_>,
+    elsewhere: &Elsewhere<'_>,
+) -> Option<String> {
     let (all, own) = samples(counted)?;
+    let of_build: f64 = made.iter().map(|(_, samples)| samples).sum();
     let most: Vec<String> = elsewhere
         .iter()
         .take(3)
@@ -49,7 +56,7 @@ fn little_of_its_own(counted: &serde_json::Value, elsewhere: &Elsewhere<'_>) -> 
         [] => "system libraries, the dynamic linker or other processes".to_owned(),
         most => format!("other files and processes, most in {}", most.join(", ")),
     };
-    (all > 0.0 && own < LITTLE * all).then(|| {
+    (all > 0.0 && own + of_build < LITTLE * all).then(|| {
         format!(
             "only {:.1} % of the samples lie in the program and its libraries; the others lie in {others}, \
              which planish does not change. Let the training commands do more work in the program itself",
@@ -58,26 +65,21 @@ fn little_of_its_own(counted: &serde_json::Value, elsewhere: &Elsewhere<'_>) -> 
     })
 }
 
-/// Says that the program loaded what the build makes and planish does not know: there is one file of
-/// it, that of the last build, and every program that is measured loads this one.
-fn shared_by_all(
-    counted: &serde_json::Value,
-    elsewhere: &Elsewhere<'_>,
-    made: &Path,
-) -> Option<String> {
+/// Says that training ran what the build makes and planish does not know: there is one file of it,
+/// that of the last build, and all programs that are measured use this one.
+fn shared_by_all(counted: &serde_json::Value, made: &Elsewhere<'_>, last: &str) -> Option<String> {
     let (all, _) = samples(counted)?;
-    let made: Vec<String> = elsewhere
+    let made: Vec<String> = made
         .iter()
-        .filter(|&&(path, samples)| {
-            samples >= WORTH_A_WORD * all && Path::new(path).starts_with(made)
-        })
+        .filter(|&&(_, samples)| samples >= WORTH_A_WORD * all)
         .map(|(path, samples)| format!("{path} ({:.1} % of the samples)", 100.0 * samples / all))
         .collect();
     (!made.is_empty()).then(|| {
         format!(
-            "the program loads what the build makes: {}. It is not profiled, and all programs that are \
-             compared load the same file, that of the last build. If the program finds it by its name \
-             alone, as the dynamic linker does, give it in [build] libraries (--library)",
+            "training ran code that the build makes and that is neither the program nor a library of \
+             it: {}. It is not profiled, and all programs that are compared use the same file, that of \
+             {last}. If the program loads it by its name alone, as the dynamic linker does, give it in \
+             [build] libraries (--library)",
             made.join(", ")
         )
     })
@@ -98,7 +100,9 @@ mod tests {
 
     #[test]
     fn training_that_hardly_runs_the_program_is_told_with_what_it_ran() {
-        let of = |own, elsewhere: &[_]| remarks(&counted(own, elsewhere), Path::new("/p/out"));
+        let of = |own, elsewhere: &[_]| {
+            remarks(&counted(own, elsewhere), Path::new("/p/out"), "the rebuild")
+        };
         let told = of(69, &[]);
         assert!(told[0].starts_with("only 0.4 % of the samples"), "{told:?}");
         assert!(told[0].contains("lie in system libraries"), "{told:?}");
@@ -106,15 +110,21 @@ mod tests {
         assert!(told[0].contains("most in /lib/libc.so.6 (71.8 %), which"), "{told:?}");
         assert_eq!(told.len(), 1);
         assert!(of(16000, &[("/lib/libc.so.6", 700)]).is_empty());
-        assert!(remarks(&json!({}), Path::new("/p")).is_empty());
+        assert!(remarks(&json!({}), Path::new("/p"), "the rebuild").is_empty());
     }
 
     #[test]
     fn what_the_build_makes_and_all_programs_load_is_told() {
-        let of = |elsewhere: &[_]| remarks(&counted(16000, elsewhere), Path::new("/p/out"));
+        let of = |elsewhere: &[_]| {
+            remarks(&counted(16000, elsewhere), Path::new("/p/out"), "the rebuild")
+        };
         let told = of(&[("/p/out/plugin.so", 700), ("/p/out/rare.so", 2), ("/p/outer.so", 900)]);
         assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("makes: /p/out/plugin.so (4.2 % of the samples). It"), "{told:?}");
+        assert!(told[0].contains("it: /p/out/plugin.so (4.2 % of the samples). It"), "{told:?}");
+        assert!(told[0].contains("the same file, that of the rebuild."), "{told:?}");
         assert!(of(&[("/p/out/plugin.so", 100)]).is_empty());
+        // What the build makes is not what the program hardly runs of its own.
+        let counted = counted(69, &[("/p/out/plugin.so", 16000)]);
+        assert_eq!(remarks(&counted, Path::new("/p/out"), "the rebuild").len(), 1);
     }
 }

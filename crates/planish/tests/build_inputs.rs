@@ -167,6 +167,6 @@ return sum == 7; }",
     let (code, told) = project.planish(&["optimize", "--set", "evaluate.rounds=6"]);
     assert!(matches!(code, Some(0 | 4)), "{code:?}: {told}");
     let report = std::fs::read_to_string(project.at("app/.planish/report.md")).unwrap();
-    let line = report.lines().find(|line| line.contains("the program loads what the build makes"));
+    let line = report.lines().find(|line| line.contains("training ran code that the build makes"));
     assert!(line.is_some_and(|line| line.contains(".planish/build/work.so (")), "{report}");
 }

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::error::Error;
 use crate::kept::Kept;
 use crate::linker::{self, Linker};
-use crate::map::{self, LiveSections};
+use crate::map;
 use crate::own_order::{self, OwnOrder};
 use crate::pad::Target;
 use crate::relocatable;
@@ -131,7 +131,7 @@ impl Work {
 
 impl Inputs {
     /// Opens an archive that lld wrote with `--reproduce`, and unpacks it into a directory of its
-    /// own below `directory`; what is unpacked already is used again. Links once, to learn
+    /// own below `directory`; what is unpacked already is used again. Links once or twice, to learn
     /// which sections the program has.
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl Inputs {
     /// measured?
     #[must_use]
     pub fn has_own_order(&self) -> bool {
-        self.own_order.from.is_some()
+        !self.own_order.symbols.is_empty()
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -251,12 +251,13 @@ impl Inputs {
             .collect()
     }
 
-    /// Links once as the archive says, reads the map of that and then the objects.
+    /// Links as the archive says, reads the map of that and then the objects.
     fn look(&mut self) -> Result<(), Error> {
         let bitcode = self.direct_objects()?;
-        let (live, by_calls) = self.first_links()?;
-        self.own_order = OwnOrder::of_file(&self.response, &self.root())
-            .unwrap_or_else(|| OwnOrder::of_calls(&by_calls));
+        let (map, order) = self.first_links()?;
+        let live = map::parse(&map);
+        let of_file = own_order::of_file(&self.response, &self.root());
+        self.own_order = OwnOrder::new(&order, &of_file, &map);
         let made: Vec<&String> = live.keys().filter(|file| file.contains(".lto.")).collect();
         self.survey.bitcode_objects = bitcode.max(made.len());
         match units::read(&self.root(), &live, &self.response) {
@@ -288,42 +289,44 @@ impl Inputs {
         Ok(bitcode)
     }
 
-    /// The sections that are in the program, and the order that lld made from a profile of calls.
-    fn first_links(&self) -> Result<(LiveSections, String), Error> {
-        let (map, order) = (self.home.join("link.map"), self.home.join("call.order"));
+    /// A map of the program, and the symbols that have a place in it, in order. Links a second time
+    /// where lld prints which functions have calls only in another order than the link's own.
+    fn first_links(&self) -> Result<(String, String), Error> {
+        let (map, order) = (self.home.join("link.map"), self.home.join("own.order"));
         if !(map.is_file() && order.is_file()) {
-            let calls = own_order::asks_for_calls(&self.response);
             let work = Work::new(&self.home)?;
-            let more = [
-                "--call-graph-profile-sort=hfsort".to_owned(),
-                format!("--print-symbol-order={}", work.seen_from_root("printed")),
-            ];
-            let first = self.mapped(&work, if calls { &more } else { &[] })?;
-            let printed = if work.path().join("printed").is_file() {
-                text(&work.path().join("printed"))?
-            } else {
-                String::new()
-            };
-            let by_calls = if printed.trim().is_empty() {
-                String::new()
-            } else {
-                own_order::by_calls(&printed, &text(&self.mapped(&work, &[])?)?)
-            };
-            work.write("order", by_calls.as_bytes())?;
+            let printed = work.path().join("printed");
+            let sort = self.response.value("call-graph-profile-sort");
+            let mut more = Vec::new();
+            if sort != Some("none") {
+                more.push(format!("--print-symbol-order={}", work.seen_from_root("printed")));
+            }
+            let otherwise =
+                !more.is_empty() && sort != Some("hfsort") && self.linker.sorts_in_several_ways();
+            if otherwise {
+                more.push("--call-graph-profile-sort=hfsort".to_owned());
+            }
+            let mut first = self.mapped(&work, "first-map", &more)?;
+            let printed = if printed.is_file() { text(&printed)? } else { String::new() };
+            if otherwise && !printed.trim().is_empty() {
+                first = self.mapped(&work, "map", &[])?;
+            }
+            let of_file = own_order::of_file(&self.response, &self.root());
+            let own = own_order::by_place(&of_file, &printed, &text(&first)?);
+            work.write("order", own.as_bytes())?;
             fs::rename(work.path().join("order"), &order)
                 .map_err(Error::file(&order, "move into place"))?;
             fs::rename(first, &map).map_err(Error::file(&map, "move into place"))?;
         }
-        Ok((map::parse(&text(&map)?), text(&order)?))
+        Ok((text(&map)?, text(&order)?))
     }
 
     /// Links with more options and gives the map.
-    fn mapped(&self, work: &Work, more: &[String]) -> Result<PathBuf, Error> {
-        let map = format!("map-{}", more.len());
+    fn mapped(&self, work: &Work, map: &str, more: &[String]) -> Result<PathBuf, Error> {
         let mut options = self.options();
         options.extend_from_slice(more);
         options.extend([
-            format!("--Map={}", work.seen_from_root(&map)),
+            format!("--Map={}", work.seen_from_root(map)),
             "--no-demangle".to_owned(),
             "-o".to_owned(),
             work.seen_from_root("out"),

@@ -23,6 +23,14 @@ const PAGE: u64 = 4096;
 /// Functions are aligned to this many bytes, and so is padding.
 pub(crate) const STEP: u64 = 16;
 
+/// An order of symbols that is given is complete: lld makes none of the calls in the objects beside
+/// it. The name of this option is the same in all releases of lld.
+const BY_ORDER_ALONE: &str = "--no-call-graph-profile-sort";
+
+/// What is random of the functions in an order of the link's own, in words.
+const SHIFTED: &str =
+    "start of functions with a place within cache lines, as far as their alignment allows";
+
 /// A layout of a program.
 #[derive(Debug, Clone, Copy)]
 pub enum Layout<'p> {
@@ -79,7 +87,11 @@ struct Job {
     root: PathBuf,
     options: Vec<String>,
     order: Option<String>,
+    /// Before all inputs, so that its sections come first.
     pads: Vec<Pad>,
+    /// Behind all inputs, so that it gives no section another place; the order puts it before
+    /// functions.
+    shifts: Vec<Pad>,
     unstripped: bool,
     freedom: Freedom,
 }
@@ -130,8 +142,8 @@ impl Job {
         let mut hash = Sha256::new();
         hash.update(inputs.identity());
         hash.update(format!(
-            "{:?} {:?} {:?} {}",
-            self.options, self.order, self.pads, self.unstripped
+            "{:?} {:?} {:?} {:?} {}",
+            self.options, self.order, self.pads, self.shifts, self.unstripped
         ));
         // The objects with other names are made from the same inputs, but are other files.
         hash.update(if self.root == inputs.root() { "root" } else { "named" });
@@ -166,6 +178,7 @@ fn job(inputs: &Inputs, layout: &Layout<'_>) -> Result<Job, Error> {
             options: Vec::new(),
             order: None,
             pads: Vec::new(),
+            shifts: Vec::new(),
             unstripped: false,
             freedom: Freedom { randomised: Vec::new(), kept: vec!["everything".to_owned()] },
         }),
@@ -177,10 +190,13 @@ fn job(inputs: &Inputs, layout: &Layout<'_>) -> Result<Job, Error> {
 /// What a link keeps of its own accord.
 fn kept(inputs: &Inputs) -> Vec<String> {
     let mut kept = Vec::new();
-    if let Some(from) = inputs.own_order.from {
-        kept.push(format!("the order of {} symbols by {from}", inputs.own_order.symbols.len()));
+    kept.extend(inputs.own_order.kept());
+    if inputs.response.has_profile_order() {
+        kept.push(
+            "what options order by a profile (--bp-…, --call-graph-ordering-file)".to_owned(),
+        );
     }
-    if inputs.response.has(&["script", "default-script"]) {
+    if has_script(inputs) {
         kept.push("what the linker script places".to_owned());
     }
     if keeps_hot_apart(inputs) {
@@ -189,9 +205,26 @@ fn kept(inputs: &Inputs) -> Vec<String> {
     kept
 }
 
+fn has_script(inputs: &Inputs) -> bool {
+    inputs.response.has(&["script", "default-script"])
+}
+
 fn keeps_hot_apart(inputs: &Inputs) -> bool {
     let names = ["keep-text-section-prefix", "nokeep-text-section-prefix"];
     inputs.response.z("keep-text-section-prefix", &names)
+}
+
+/// Do the functions of a link's own order get padding before them? A script may put it elsewhere.
+/// What options order by a profile, lld takes no order beside.
+fn may_shift(inputs: &Inputs) -> bool {
+    inputs.has_own_order() && !has_script(inputs) && !inputs.response.has_profile_order()
+}
+
+/// Where the functions lie that a link has an order for.
+///
+/// Hot functions among others where the link keeps them apart.
+fn section_of_order(inputs: &Inputs) -> &'static str {
+    if keeps_hot_apart(inputs) { ".text.hot" } else { ".text" }
 }
 
 fn independent(inputs: &Inputs, seed: u64) -> Job {
@@ -201,32 +234,29 @@ fn independent(inputs: &Inputs, seed: u64) -> Job {
         |glob: &str| format!("--shuffle-sections={glob}={}", 1 + random.below(0x7fff_fffe));
     let mut options = SHUFFLED.map(&mut shuffle).to_vec();
     let mut kept = kept(inputs);
-    let order = if inputs.has_own_order() {
+    let order = if inputs.has_own_order() || inputs.response.has_profile_order() {
         "order of the functions without a place"
     } else {
         "order of functions"
     };
     let mut randomised =
         vec![order.to_owned(), "order of constants".to_owned(), "order of variables".to_owned()];
-    let (mut order, mut pads) = (None, Vec::new());
+    let (mut order, mut pads, mut shifts) = (None, Vec::new(), Vec::new());
     if inputs.target.is_some() {
         pads = start_pads(&mut random);
         randomised.push("start of code, constants and variables".to_owned());
-        if inputs.has_own_order() {
-            let section = if keeps_hot_apart(inputs) { ".text.hot" } else { ".text" };
-            let (text, more) = inputs.own_order.shifted(&mut random, section);
+        if may_shift(inputs) {
+            let (text, more) = inputs.own_order.shifted(seed, section_of_order(inputs));
             order = Some(text);
-            pads.extend(more);
-            // The order is complete: lld is not to make one of the calls in the objects beside it.
-            let given = ["--call-graph-profile-sort=none", "--no-warn-symbol-ordering"];
-            options.extend(given.map(str::to_owned));
-            randomised.push("start of functions with a place, within cache lines".to_owned());
+            shifts = more;
+            options.extend([BY_ORDER_ALONE, "--no-warn-symbol-ordering"].map(str::to_owned));
+            randomised.push(SHIFTED.to_owned());
         }
     } else {
         kept.push("start of code and data (not 64-bit ELF)".to_owned());
     }
     let freedom = Freedom { randomised, kept };
-    Job { root: inputs.root(), options, order, pads, unstripped: true, freedom }
+    Job { root: inputs.root(), options, order, pads, shifts, unstripped: true, freedom }
 }
 
 fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Result<Job, Error> {
@@ -257,28 +287,34 @@ fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Resu
             *first =
                 "order of the functions without a place, of constants and variables".to_owned();
         }
+        if may_shift(inputs) {
+            randomised.push(SHIFTED.to_owned());
+        }
     } else {
         kept.push("start of code and data, at a page".to_owned());
     }
     // Every segment starts at a page: code so that functions lie alike, data so that variables do.
-    let options = ["-z", "separate-loadable-segments", "--no-warn-symbol-ordering"]
-        .map(str::to_owned)
-        .to_vec();
-    let order = Some(plan.order(variant, seed));
-    Ok(Job { root, options, order, pads, unstripped: true, freedom: Freedom { randomised, kept } })
+    let options = ["-z", "separate-loadable-segments", BY_ORDER_ALONE, "--no-warn-symbol-ordering"];
+    let options = options.map(str::to_owned).to_vec();
+    let (order, shifts) = plan.order(variant, seed, section_of_order(inputs));
+    let order = Some(order);
+    let freedom = Freedom { randomised, kept };
+    Ok(Job { root, options, order, pads, shifts, unstripped: true, freedom })
 }
 
 /// Runs a link in a directory of its own and moves the program to its place.
 fn run(inputs: &Inputs, job: &Job, out: &Path) -> Result<(), Error> {
     let work = Work::new(&inputs.home)?;
     let mut first = Vec::new();
-    if let Some(target) = inputs.target.filter(|_| !job.pads.is_empty()) {
-        // Before all other inputs, so that its sections come first.
-        work.write("pad.o", &pad::object(target, &job.pads))?;
-        first.push(work.seen_from_root("pad.o"));
-    }
     let mut last = inputs.options();
     last.extend(job.options.iter().cloned());
+    let objects = [("pad.o", &job.pads, &mut first), ("shift.o", &job.shifts, &mut last)];
+    for (name, pads, place) in objects {
+        if let Some(target) = inputs.target.filter(|_| !pads.is_empty()) {
+            work.write(name, &pad::object(target, pads))?;
+            place.push(work.seen_from_root(name));
+        }
+    }
     if let Some(order) = &job.order {
         work.write("order", order.as_bytes())?;
         last.push(format!("--symbol-ordering-file={}", work.seen_from_root("order")));

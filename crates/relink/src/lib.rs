@@ -2,8 +2,8 @@
 //! other layouts.
 //!
 //! The inputs of a link come as the archive that lld writes with `--reproduce`, so that later links
-//! need no build tree. [`Layout::Independent`] puts sections in a random order; [`Layout::Matched`]
-//! gives several variants of a program one common random order, with what differs between them
+//! need no build tree. [`Layout::Independent`] puts sections in a random order, but for those that the
+//! link itself orders, which it moves within cache lines; [`Layout::Matched`] gives several variants of a program one common random order, with what differs between them
 //! last, so that what is the same in all of them keeps its address modulo a page.
 //! [`share_at_equal_address`] says whether that worked.
 //!

@@ -71,6 +71,13 @@ impl Linker {
         &self.version
     }
 
+    /// Does it choose between algorithms for the order of functions by calls? Since LLVM 18.
+    pub(crate) fn sorts_in_several_ways(&self) -> bool {
+        let behind = self.version.split_once("LLD ").map_or("", |(_, behind)| behind);
+        let digits = behind.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+        digits.parse::<u32>().map_or(true, |major| major >= 18)
+    }
+
     /// Links as a response file says, in `directory`, which its relative paths start from.
     pub(crate) fn link(&self, directory: &Path, response: &Path) -> Result<(), Error> {
         let mut command = Command::new(&self.path);
@@ -217,6 +224,16 @@ fn output_name(arguments: &[String]) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn algorithms_are_chosen_since_18() {
+        let of = |version: &str| {
+            Linker { path: PathBuf::new(), version: version.to_owned() }.sorts_in_several_ways()
+        };
+        assert!(!of("LLD 14.0.6 (compatible with GNU linkers)") && !of("Debian LLD 17.0.1"));
+        assert!(of("Debian LLD 22.1.8 (compatible with GNU linkers)") && of("LLD 18.1.3"));
+        assert!(of("LLD of a vendor"));
+    }
 
     #[test]
     fn drivers_are_known_by_their_names() {

@@ -18,9 +18,21 @@ pub(crate) fn parse(map: &str) -> LiveSections {
     live
 }
 
-/// The names of all symbols of a map, in the order of their places.
-pub(crate) fn symbols(map: &str) -> impl Iterator<Item = &str> {
-    map.lines().filter_map(|line| after_numbers(line)?.strip_prefix("                 "))
+/// Output sections without functions begin so.
+const DATA: [&str; 6] = [".rodata", ".data", ".bss", ".tdata", ".tbss", ".tm_clone"];
+
+/// The names of the symbols of a map that may be functions, in the order of their places; without
+/// the version of a symbol that has one.
+pub(crate) fn functions(map: &str) -> impl Iterator<Item = &str> {
+    let mut is_data = false;
+    map.lines().filter_map(move |line| {
+        let rest = after_numbers(line)?.strip_prefix(' ')?;
+        if !rest.starts_with(' ') {
+            is_data = DATA.iter().any(|data| rest.starts_with(data));
+        }
+        let symbol = rest.strip_prefix("                ").filter(|_| !is_data)?;
+        Some(symbol.split_once('@').map_or(symbol, |(name, _)| name))
+    })
 }
 
 /// The file and the section of a line, when it is about an input section.

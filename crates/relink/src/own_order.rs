@@ -1,61 +1,83 @@
 //! In which order does a link itself put functions, so that this order is part of what is measured?
 //!
-//! Either it is given one (`--symbol-ordering-file`), or lld makes one of the calls that compilers
-//! write into objects built with a profile (`.llvm.call-graph-profile`). Which functions the latter
-//! places lld prints (`--print-symbol-order`), but only where it is asked for the algorithm `hfsort`;
-//! how its default, `cdsort`, orders them shows in the map of a link.
+//! Functions have a place if the link is given an order (`--symbol-ordering-file`), or by the calls
+//! that compilers write into objects built with a profile (`.llvm.call-graph-profile`); lld 22 puts
+//! the former first and the latter behind them. Which functions have calls lld prints
+//! (`--print-symbol-order`), but since LLVM 18 only where it is asked for the algorithm `hfsort`. The
+//! order that all of them have in the end shows in the map of a link.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use beside::given;
 
 use crate::layout::STEP;
+use crate::map;
 use crate::pad::Pad;
+use crate::random::stream;
 use crate::response::Response;
 
-/// At most so many functions begin after padding of their own.
-const MOST_PADS: usize = 4096;
+/// About so many functions begin after padding of their own, at most.
+const PADDED: usize = 1024;
 
 /// The order of symbols that a link asks for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OwnOrder {
-    /// Empty without one.
+    /// Those that are in the program; empty without an order.
     pub(crate) symbols: Vec<String>,
     /// Where it comes from.
-    pub(crate) from: Option<&'static str>,
+    from: &'static str,
+    /// Names in it that several functions have: an order of names puts these together.
+    shared: usize,
 }
 
 impl OwnOrder {
-    /// From the file that a link names, unpacked below `root`; none where it names none.
-    pub(crate) fn of_file(response: &Response, root: &std::path::Path) -> Option<OwnOrder> {
-        let file = response.value("symbol-ordering-file")?;
-        let bytes = given::read(&root.join(file.trim_start_matches('/')), given::DATA).ok()?;
-        let from = Some("--symbol-ordering-file");
-        Some(OwnOrder { symbols: lines(&String::from_utf8_lossy(&bytes)), from })
-    }
-
-    /// From the calls in the objects, as [`by_calls`] has written it down.
-    pub(crate) fn of_calls(text: &str) -> OwnOrder {
+    /// From what [`by_place`] has written down, the names of the link's own file, and a map of the
+    /// program.
+    pub(crate) fn new(text: &str, of_file: &[String], map: &str) -> OwnOrder {
         let symbols = lines(text);
-        let from = (!symbols.is_empty()).then_some("the call profile in the objects");
-        OwnOrder { symbols, from }
+        let of_file: BTreeSet<&String> = of_file.iter().collect();
+        let named = symbols.iter().filter(|name| of_file.contains(name)).count();
+        let from = match (named, symbols.len() - named) {
+            (0, _) => "the call profile in the objects",
+            (_, 0) => "--symbol-ordering-file",
+            _ => "--symbol-ordering-file and the call profile in the objects",
+        };
+        let placed: BTreeSet<&str> = symbols.iter().map(String::as_str).collect();
+        let mut times: BTreeMap<&str, u32> = BTreeMap::new();
+        for name in map::functions(map).filter(|name| placed.contains(name)) {
+            *times.entry(name).or_default() += 1;
+        }
+        let shared = times.values().filter(|&&times| times > 1).count();
+        OwnOrder { symbols, from, shared }
     }
 
-    /// The order with padding before some functions, which moves each of them by a random multiple
-    /// of 16 bytes against cache lines and what lies before it, and the padding. What these bytes
+    /// What of it a layout keeps, in words; none without an order.
+    pub(crate) fn kept(&self) -> Option<String> {
+        let count = self.symbols.len();
+        let mut text = format!("the order of {count} symbols by {}", self.from);
+        if self.shared > 0 {
+            text.push_str(&format!(
+                " (functions that share a name lie together: {} names)",
+                self.shared
+            ));
+        }
+        (count > 0).then_some(text)
+    }
+
+    /// The order with padding before some functions, and the padding: each function moves by a
+    /// random multiple of 16 bytes against cache lines and what lies before it. What these bytes
     /// are worth to a loop differs from function to function, and not between links in one order.
+    /// A function draws the same in every program with the same seed.
     ///
     /// `section` begins the names of the sections of padding: those of the functions in the order.
-    pub(crate) fn shifted(
-        &self,
-        random: &mut ::random::Random,
-        section: &str,
-    ) -> (String, Vec<Pad>) {
+    pub(crate) fn shifted(&self, seed: u64, section: &str) -> (String, Vec<Pad>) {
         let entries = self.symbols.iter().filter(|name| is_entry(name)).count();
         // One function in four; in a large program fewer.
-        let one_in = (entries / MOST_PADS + 1) * 4;
+        let one_in = entries.div_ceil(PADDED).max(4);
         let (mut text, mut pads) = (String::new(), Vec::new());
         for (place, symbol) in self.symbols.iter().enumerate() {
+            let mut random = stream(seed, symbol);
             let drawn = place == 0 || is_entry(symbol) && random.below(one_in) == 0;
             let bytes = if drawn { random.below(LINE_STEPS) as u64 * STEP } else { 0 };
             if bytes > 0 {
@@ -91,18 +113,21 @@ fn lines(text: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Has a link that leaves calls in the objects to lld an order of its own?
-pub(crate) fn asks_for_calls(response: &Response) -> bool {
-    response.value("symbol-ordering-file").is_none()
-        && response.value("call-graph-profile-sort") != Some("none")
+/// The names in the file that a link names, unpacked below `root`.
+pub(crate) fn of_file(response: &Response, root: &Path) -> Vec<String> {
+    let read = |file: &str| given::read(&root.join(file.trim_start_matches('/')), given::DATA).ok();
+    let bytes = response.value("symbol-ordering-file").and_then(read);
+    bytes.map_or(Vec::new(), |bytes| lines(&String::from_utf8_lossy(&bytes)))
 }
 
-/// The symbols that lld printed in the order in which a map has them.
-pub(crate) fn by_calls(printed: &str, map: &str) -> String {
-    let placed: BTreeSet<String> = lines(printed).into_iter().collect();
+/// The symbols with a place, of a file and as lld printed them, in the order in which a map has
+/// their functions.
+pub(crate) fn by_place(of_file: &[String], printed: &str, map: &str) -> String {
+    let printed = lines(printed);
+    let placed: BTreeSet<&str> = of_file.iter().chain(&printed).map(String::as_str).collect();
     let mut seen = BTreeSet::new();
     let mut text = String::new();
-    for symbol in crate::map::symbols(map) {
+    for symbol in map::functions(map) {
         if placed.contains(symbol) && seen.insert(symbol) {
             text.push_str(symbol);
             text.push('\n');
@@ -118,11 +143,10 @@ mod tests {
     #[test]
     fn functions_of_an_order_start_anywhere_in_a_cache_line_and_parts_stay_with_them() {
         let symbols = ["f", "f.__part.1", "g", "h", "f.cold", "g.eh"].map(str::to_owned).to_vec();
-        let order = OwnOrder { symbols: symbols.clone(), from: None };
+        let order = OwnOrder { symbols: symbols.clone(), ..OwnOrder::default() };
         let mut starts = [[0u32; 4]; 2];
         for seed in 0..400 {
-            let mut random = crate::random::stream(seed, "test");
-            let (text, pads) = order.shifted(&mut random, ".text");
+            let (text, pads) = order.shifted(seed, ".text");
             let kept: Vec<&str> = text.lines().filter(|line| !line.contains("planish")).collect();
             assert_eq!(kept, symbols);
             for pair in text.lines().collect::<Vec<_>>().windows(2) {
@@ -131,39 +155,79 @@ mod tests {
                     "{text}"
                 );
             }
-            // Where the first and the third function start, were all of 64 bytes.
-            for (of, function) in starts.iter_mut().zip(["f", "h"]) {
+            // Where the first function starts, and how far the last one moved against it, within
+            // a cache line.
+            let moved = |function| {
                 let before = text.lines().take_while(|line| *line != function);
-                let bytes = before.filter_map(|line| pads.iter().find(|pad| pad.symbol == line));
-                let at = bytes.map(|pad| pad.bytes / 16).sum::<u64>() % 4;
-                of[at as usize] += 1;
-            }
+                let pads = before.filter_map(|line| pads.iter().find(|pad| pad.symbol == line));
+                pads.map(|pad| pad.bytes / 16).sum::<u64>()
+            };
+            let (first, last) = (moved("f"), moved("h") - moved("f"));
+            starts[0][first as usize % 4] += 1;
+            starts[1][last as usize % 4] += 1;
         }
-        for count in starts.concat() {
-            assert!((70..=130).contains(&count), "{starts:?}");
+        assert!(starts[0].iter().all(|count| (70..=130).contains(count)), "{starts:?}");
+        // Of two functions none is drawn in nine of sixteen layouts, and a quarter of the draws is 0.
+        assert!((210..=330).contains(&starts[1][0]), "{starts:?}");
+        assert!(starts[1][1..].iter().all(|count| (20..=75).contains(count)), "{starts:?}");
+    }
+
+    #[test]
+    fn a_function_draws_the_same_in_every_order() {
+        let before = |symbols: &[&str], function: &str, seed| {
+            let symbols = symbols.iter().map(|&name| name.to_owned()).collect();
+            let (text, pads) = OwnOrder { symbols, ..OwnOrder::default() }.shifted(seed, ".text");
+            let lines: Vec<&str> = text.lines().collect();
+            let at = lines.iter().position(|&line| line == function).unwrap();
+            let pad = pads.iter().find(|pad| at > 0 && pad.symbol == lines[at - 1]);
+            pad.map_or(0, |pad| pad.bytes)
+        };
+        let mut moved = 0;
+        for seed in 0..100 {
+            let bytes = before(&["a", "b", "c"], "c", seed);
+            assert_eq!(bytes, before(&["b", "x", "y", "c"], "c", seed));
+            moved += u32::from(bytes > 0);
         }
+        assert!((8..40).contains(&moved), "{moved} of 100; three in sixteen are expected");
     }
 
     #[test]
     fn a_large_order_has_no_more_padding_than_objects_hold() {
         let symbols = (0..100_000).map(|number| format!("f{number}")).collect();
-        let order = OwnOrder { symbols, from: None };
-        let (_, pads) = order.shifted(&mut crate::random::stream(1, "test"), ".text.hot");
-        assert!((500..MOST_PADS).contains(&pads.len()), "{}", pads.len());
+        let order = OwnOrder { symbols, ..OwnOrder::default() };
+        let (_, pads) = order.shifted(1, ".text.hot");
+        assert!((600..1000).contains(&pads.len()), "{}", pads.len());
         assert!(pads.iter().all(|pad| pad.section.starts_with(".text.hot.planish.")));
     }
 
     #[test]
-    fn calls_give_the_functions_and_the_map_their_order() {
+    fn a_file_and_calls_give_the_functions_and_the_map_their_order() {
         let map = "             VMA              LMA     Size Align Out     In      Symbol\n\
+            \x20           0500             0500      100    16 .rodata\n\
+            \x20           0500             0500       22    16         a.o:(.rodata.early)\n\
+            \x20           0500             0500       22     1                 early\n\
             \x20           16e0             16e0      19c    16 .text\n\
             \x20           16e0             16e0       22    16         a.o:(.text.late)\n\
             \x20           16e0             16e0       22     1                 late\n\
             \x20           1710             1710       b9    16         b.o:(.text.early)\n\
             \x20           1710             1710       b9     1                 early\n\
-            \x20           1710             1710       b9     1                 other name\n";
-        assert_eq!(by_calls("early\nlate\ngone\n", map), "late\nearly\n");
-        assert_eq!(by_calls("other name\n", map), "other name\n");
-        assert_eq!(by_calls("", map), "");
+            \x20           1710             1710       b9     1                 other name\n\
+            \x20           1810             1810       b9    16         c.o:(.text.late)\n\
+            \x20           1810             1810       b9     1                 late\n";
+        assert_eq!(by_place(&[], "early\nlate\ngone\n", map), "late\nearly\n");
+        let file = ["other name", "gone"].map(str::to_owned);
+        assert_eq!(by_place(&file, "", map), "other name\n");
+        assert_eq!(by_place(&file, "late\n", map), "late\nother name\n");
+        assert_eq!(by_place(&[], "", map), "");
+        let kept = |text: &str, file: &[String]| OwnOrder::new(text, file, map).kept();
+        assert_eq!(kept("", &file), None);
+        let calls = "the order of 1 symbols by the call profile in the objects";
+        assert_eq!(kept("early\n", &[]).as_deref(), Some(calls));
+        let both = kept("late\nother name\n", &file).unwrap();
+        assert!(
+            both.contains("2 symbols by --symbol-ordering-file and the call profile"),
+            "{both}"
+        );
+        assert!(both.ends_with("(functions that share a name lie together: 1 names)"), "{both}");
     }
 }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use crate::error::Error;
 use crate::inputs::Inputs;
+use crate::own_order::OwnOrder;
+use crate::pad::Pad;
 use crate::random::stream;
 use crate::units::{self, Unit};
 
@@ -29,7 +31,7 @@ struct Variant {
     identity: String,
     root: PathBuf,
     /// The order that the variant's own link asks for.
-    own_order: Vec<String>,
+    own_order: OwnOrder,
     units: BTreeMap<String, Unit>,
 }
 
@@ -131,7 +133,7 @@ impl MatchPlan {
     /// Does the link of any variant ask for an order itself?
     #[must_use]
     pub fn has_own_order(&self) -> bool {
-        self.variants.iter().any(|variant| !variant.own_order.is_empty())
+        self.variants.iter().any(|variant| !variant.own_order.symbols.is_empty())
     }
 
     /// The files to link a variant from.
@@ -153,10 +155,12 @@ impl MatchPlan {
         if sizes.len() == 1 { Difference::Content } else { Difference::Size }
     }
 
-    /// The order of symbols of a variant: its own order if it has one, what is the same in all
-    /// variants in the random order of the seed, the padding, and what differs.
-    pub(crate) fn order(&self, variant: usize, seed: u64) -> String {
-        let Some(variant) = self.variants.get(variant) else { return String::new() };
+    /// The order of symbols of a variant: its own order if it has one, with padding before some of
+    /// its functions, what is the same in all variants in the random order of the seed, the padding
+    /// before what differs, and that; and the padding in the own order, whose sections' names begin
+    /// with `section`.
+    pub(crate) fn order(&self, variant: usize, seed: u64, section: &str) -> (String, Vec<Pad>) {
+        let Some(variant) = self.variants.get(variant) else { return Default::default() };
         let mut keys: Vec<&String> = self.common.iter().collect();
         stream(seed, "order").shuffle(&mut keys);
         let known: BTreeSet<&String> = self.common.iter().collect();
@@ -170,13 +174,12 @@ impl MatchPlan {
         let name = |key: &String| variant.units.get(key).and_then(|unit| unit.name.as_deref());
         let common = keys.into_iter().filter_map(name);
         let rest = rest.into_iter().filter_map(|(_, _, key)| name(key));
-        let own = variant.own_order.iter().map(String::as_str);
-        let mut text = String::new();
-        for symbol in own.chain(common).chain([PAD_SYMBOL]).chain(rest) {
+        let (mut text, pads) = variant.own_order.shifted(seed, section);
+        for symbol in common.chain([PAD_SYMBOL]).chain(rest) {
             text.push_str(symbol);
             text.push('\n');
         }
-        text
+        (text, pads)
     }
 }
 
@@ -193,7 +196,7 @@ fn variant(inputs: &Inputs) -> Result<Variant, Error> {
     Ok(Variant {
         identity: inputs.identity().to_owned(),
         root,
-        own_order: inputs.own_order.symbols.clone(),
+        own_order: inputs.own_order.clone(),
         units,
     })
 }

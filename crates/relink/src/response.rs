@@ -276,13 +276,13 @@ impl Response {
     /// Without the options that order sections by a profile, which lld does not take beside an
     /// order of symbols.
     pub(crate) fn without_profile_order(mut self) -> Response {
-        let ordering = |option: &str| {
-            option == "call-graph-ordering-file"
-                || option == "irpgo-profile"
-                || option.starts_with("bp-")
-        };
-        self.lines.retain(|line| line.option().is_none_or(|option| !ordering(option)));
+        self.lines.retain(|line| line.option().is_none_or(|option| !orders_by_profile(option)));
         self
+    }
+
+    /// Does an option order sections by a profile?
+    pub(crate) fn has_profile_order(&self) -> bool {
+        self.lines.iter().filter_map(Line::option).any(orders_by_profile)
     }
 
     /// Without the relocations that only a rewriter of the program needs.
@@ -301,6 +301,10 @@ impl Response {
             .map(|word| format!("\"{}\"\n", word.replace('\\', "\\\\").replace('"', "\\\"")))
             .collect()
     }
+}
+
+fn orders_by_profile(option: &str) -> bool {
+    ["call-graph-ordering-file", "irpgo-profile"].contains(&option) || option.starts_with("bp-")
 }
 
 #[cfg(test)]

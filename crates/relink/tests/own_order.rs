@@ -76,14 +76,25 @@ fn an_order_by_calls_is_kept_and_its_functions_start_anywhere_in_a_cache_line() 
             said(&relinked.path);
             let kept = relinked.freedom.to_string();
             assert!(kept.contains("by the call profile in the objects"), "{kept}");
-            assert!(kept.contains("start of functions with a place, within cache lines"), "{kept}");
+            assert!(kept.contains("start of functions with a place within cache lines"), "{kept}");
             assert_eq!(order(&relinked.path), expected, "{sort}");
             let starts = starts(&relinked.path);
             within.insert(["main", "work_40", "work_7"].map(|name| starts[name] % 64));
         }
         assert!(within.len() >= 6, "{sort}: {within:?}");
-        let again = linked(3);
-        assert!(again.cached);
+        assert!(linked(3).cached);
+        // In layouts that are shared they move, too, and keep their order.
+        let plan = MatchPlan::new(&[&inputs]).unwrap();
+        let mut within = BTreeSet::new();
+        for seed in 1..=8 {
+            let layout = Layout::Matched { seed, plan: &plan, variant: 0 };
+            let relinked = relink_in(&inputs, &layout, &build.path("links")).unwrap();
+            said(&relinked.path);
+            assert_eq!(order(&relinked.path), expected, "{sort}");
+            let starts = starts(&relinked.path);
+            within.insert(["main", "work_40", "work_7"].map(|name| starts[name] % 64));
+        }
+        assert!(within.len() >= 6, "{sort}: {within:?}");
     }
 }
 
@@ -92,8 +103,47 @@ fn a_link_that_leaves_the_calls_aside_has_no_order() {
     if !tools().contains(&Compiler::Clang) {
         return;
     }
+    for option in ["-Wl,--call-graph-profile-sort=none", "-Wl,--no-call-graph-profile-sort"] {
+        let build = Build::new(Compiler::Clang);
+        let inputs = with_calls(&build, &[option]);
+        assert!(!inputs.has_own_order(), "{option}");
+        assert!(!MatchPlan::new(&[&inputs]).unwrap().has_own_order());
+    }
+}
+
+/// The names of the sections with code, in order.
+fn code_sections(path: &std::path::Path) -> Vec<String> {
+    let bytes = fs::read(path).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let sections = file.sections().filter(|section| section.kind() == object::SectionKind::Text);
+    sections.map(|section| section.name().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn hot_code_that_the_link_keeps_apart_stays_where_it_is_and_a_script_places_what_it_places() {
+    if !tools().contains(&Compiler::Clang) {
+        return;
+    }
     let build = Build::new(Compiler::Clang);
-    let inputs = with_calls(&build, &["-Wl,--call-graph-profile-sort=none"]);
-    assert!(!inputs.has_own_order());
-    assert!(!MatchPlan::new(&[&inputs]).unwrap().has_own_order());
+    let apart = with_calls(&build, &["-Wl,-z,keep-text-section-prefix"]);
+    let links = build.path("links");
+    let as_built = relink_in(&apart, &Layout::AsBuilt, &links).unwrap();
+    let expected = code_sections(&as_built.path);
+    assert!(expected.contains(&".text.hot".to_owned()), "{expected:?}");
+    let relinked = relink_in(&apart, &Layout::Independent { seed: 1 }, &links).unwrap();
+    let sections = code_sections(&relinked.path);
+    let own: Vec<&String> = sections.iter().filter(|name| !name.contains("planish")).collect();
+    assert_eq!(own, expected.iter().collect::<Vec<_>>());
+
+    let build = Build::new(Compiler::Clang);
+    let script = build.path("script.ld");
+    fs::write(&script, "SECTIONS { .own : { *(.own) } } INSERT AFTER .text;").unwrap();
+    let option = format!("-Wl,-T,{}", script.display());
+    let inputs = with_calls(&build, &[&option]);
+    let relinked =
+        relink_in(&inputs, &Layout::Independent { seed: 1 }, &build.path("links")).unwrap();
+    said(&relinked.path);
+    let told = relinked.freedom.to_string();
+    assert!(!told.contains("within cache lines"), "{told}");
+    assert!(told.contains("what the linker script places"), "{told}");
 }

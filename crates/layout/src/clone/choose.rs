@@ -276,7 +276,7 @@ impl Search<'_> {
         let weights = || step.out.iter().map(|(_, target)| u128::from(target.weight));
         let all: u128 = weights().sum();
         flow.node(step.block).is_none_or(|node| node.indirect)
-            || weights().max().unwrap_or(0) * 100 >= all * u128::from(self.params.least_likely_pct)
+            || weights().max().unwrap_or(0) * 100 >= all * u128::from(self.params.min_bias_pct)
     }
 
     /// Considers a path and those that continue it.

@@ -214,8 +214,8 @@ impl Flow {
 
     /// The blocks and clones that were executed, to be ordered, and which node each of them is.
     ///
-    /// Indirect branches are not in it: no order makes them fall through, and copies of a block that
-    /// jumps by a table would each bring all its targets.
+    /// Indirect branches are left out of the trial: they are taken in any order, and copies of a block
+    /// that jumps by a table would each bring all its targets.
     pub fn problem(&self) -> (Problem, Vec<u32>) {
         let hot: Vec<u32> = (0u32..)
             .zip(&self.nodes)
