@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::inputs::{Inputs, Work};
-use crate::pad::{self, Pad};
+use crate::pad::{self, Pad, STEP};
 use crate::plan::{MatchPlan, PAD_SYMBOL};
 use crate::random::stream;
 
@@ -19,9 +19,6 @@ const SHUFFLED: [&str; 4] = [".text*", ".rodata*", ".data*", ".bss*"];
 
 /// Padding is this much at most, in bytes: a page.
 const PAGE: u64 = 4096;
-
-/// Functions are aligned to this many bytes, and so is padding.
-pub(crate) const STEP: u64 = 16;
 
 /// An order of symbols that is given is complete: lld makes none of the calls in the objects beside
 /// it. The name of this option is the same in all releases of lld.

@@ -11,9 +11,8 @@ use std::path::Path;
 
 use beside::given;
 
-use crate::layout::STEP;
 use crate::map;
-use crate::pad::Pad;
+use crate::pad::{Pad, STEP};
 use crate::random::stream;
 use crate::response::Response;
 

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use object::elf;
 
+/// Functions are aligned to this many bytes, and so is padding.
+pub(crate) const STEP: u64 = 16;
+
 /// One section of padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pad {
