@@ -126,7 +126,7 @@ def table(programs):
 
 def remarks(programs):
     """Which rows were measured with the gauge, and which an earlier planish made: before clang inlined by benefit, before
-    gcc got -fno-unroll-loops, before links in an order of their own differed in where functions start in cache lines."""
+    gcc got -fno-unroll-loops, before links differed in where functions start in cache lines, and were copied."""
     gauged = [p["title"] for p in programs.values() if "evaluate.gauge=true" in p["command"]]
     told = [f"Measured with `--gauge`: {', '.join(gauged)}."] if gauged else []
     for key, what, by_gcc in [
@@ -135,18 +135,25 @@ def remarks(programs):
     ]:
         titles = [p["title"] for p in programs.values() if key not in p and p["title"].endswith("gcc") == by_gcc]
         told += [f"Rows from before {what}: {', '.join(titles)}."] if titles else []
-    alike = [p["title"] for p in programs.values() if "moved_within_lines" not in p and not p["title"].endswith("gcc")]
-    if alike:
-        told += [
-            "Rows from before links of programs with a profile differed in where functions start in cache lines, so that their\n"
-            f"intervals leave out the luck of that: {', '.join(alike)}."
+    for key, what in [
+        (
+            "moved_within_lines",
+            "links of programs with a profile differed in where functions start in cache lines, so that their\n"
+            "intervals leave out the luck of that",
+        ),
+        (
+            "links_copied",
+            "links were copied to their place, so that those that lld wrote take longer than those that BOLT wrote\n"
+            "or the same code copied, by up to 7 %",
+        ),
+    ]:
+        # gcc leaves no calls in objects for lld to order functions by.
+        old = [
+            p["title"]
+            for p in programs.values()
+            if key not in p and not (key == "moved_within_lines" and p["title"].endswith("gcc"))
         ]
-    left = [p["title"] for p in programs.values() if "links_copied" not in p]
-    if left:
-        told += [
-            "Rows from before links were copied to their place, so that those that lld wrote take longer than those that BOLT wrote\n"
-            f"or the same code copied, by up to 7 %: {', '.join(left)}."
-        ]
+        told += [f"Rows from before {what}: {', '.join(old)}."] if old else []
     return told
 
 

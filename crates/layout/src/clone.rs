@@ -32,8 +32,8 @@ pub struct CloneParams {
     /// Blocks that one path may clone.
     pub path_blocks: u32,
     /// How often the branch of a copy has to take its main direction, in percent of its executions.
-    /// A copy of a branch that goes either way saves a jump, but is one more branch to predict;
-    /// programs were as fast without (`measurements/2026-11-30-function-starts.md`).
+    /// A copy of a branch that goes either way saves a jump, but is one more branch to predict
+    /// (measured: `measurements/2026-11-30-function-starts.md`).
     pub min_bias_pct: u32,
     /// Bytes of all clones, in percent of the bytes of executed blocks.
     pub budget_pct: f64,

@@ -254,9 +254,9 @@ impl Inputs {
     /// Links as the archive says, reads the map of that and then the objects.
     fn look(&mut self) -> Result<(), Error> {
         let bitcode = self.direct_objects()?;
-        let (map, order) = self.first_links()?;
-        let live = map::parse(&map);
         let of_file = own_order::of_file(&self.response, &self.root());
+        let (map, order) = self.first_links(&of_file)?;
+        let live = map::parse(&map);
         self.own_order = OwnOrder::new(&order, &of_file, &map);
         let made: Vec<&String> = live.keys().filter(|file| file.contains(".lto.")).collect();
         self.survey.bitcode_objects = bitcode.max(made.len());
@@ -291,7 +291,7 @@ impl Inputs {
 
     /// A map of the program, and the symbols that have a place in it, in order. Links a second time
     /// where lld prints which functions have calls only in another order than the link's own.
-    fn first_links(&self) -> Result<(String, String), Error> {
+    fn first_links(&self, of_file: &[String]) -> Result<(String, String), Error> {
         let (map, order) = (self.home.join("link.map"), self.home.join("own.order"));
         if !(map.is_file() && order.is_file()) {
             let work = Work::new(&self.home)?;
@@ -311,8 +311,7 @@ impl Inputs {
             if otherwise && !printed.trim().is_empty() {
                 first = self.mapped(&work, "map", &[])?;
             }
-            let of_file = own_order::of_file(&self.response, &self.root());
-            let own = own_order::by_place(&of_file, &printed, &text(&first)?);
+            let own = own_order::by_place(of_file, &printed, &text(&first)?);
             work.write("order", own.as_bytes())?;
             fs::rename(work.path().join("order"), &order)
                 .map_err(Error::file(&order, "move into place"))?;

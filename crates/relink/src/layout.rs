@@ -186,8 +186,7 @@ fn job(inputs: &Inputs, layout: &Layout<'_>) -> Result<Job, Error> {
 
 /// What a link keeps of its own accord.
 fn kept(inputs: &Inputs) -> Vec<String> {
-    let mut kept = Vec::new();
-    kept.extend(inputs.own_order.kept());
+    let mut kept: Vec<String> = inputs.own_order.kept().into_iter().collect();
     if inputs.response.has_profile_order() {
         kept.push(
             "what options order by a profile (--bp-…, --call-graph-ordering-file)".to_owned(),
@@ -211,17 +210,13 @@ fn keeps_hot_apart(inputs: &Inputs) -> bool {
     inputs.response.z("keep-text-section-prefix", &names)
 }
 
-/// Do the functions of a link's own order get padding before them? A script may put it elsewhere.
-/// What options order by a profile, lld takes no order beside.
-fn may_shift(inputs: &Inputs) -> bool {
-    inputs.has_own_order() && !has_script(inputs) && !inputs.response.has_profile_order()
-}
-
-/// Where the functions lie that a link has an order for.
-///
-/// Hot functions among others where the link keeps them apart.
-fn section_of_order(inputs: &Inputs) -> &'static str {
-    if keeps_hot_apart(inputs) { ".text.hot" } else { ".text" }
+/// How the names of sections begin in which the functions of a link's own order lie, so that padding
+/// can be put before them: hot functions where the link keeps these apart. None without such an
+/// order, where a script may put the padding elsewhere, and with options that order by a profile,
+/// beside which lld takes no order.
+fn section_to_shift(inputs: &Inputs) -> Option<&'static str> {
+    let may = inputs.has_own_order() && !has_script(inputs) && !inputs.response.has_profile_order();
+    may.then_some(if keeps_hot_apart(inputs) { ".text.hot" } else { ".text" })
 }
 
 fn independent(inputs: &Inputs, seed: u64) -> Job {
@@ -242,10 +237,9 @@ fn independent(inputs: &Inputs, seed: u64) -> Job {
     if inputs.target.is_some() {
         pads = start_pads(&mut random);
         randomised.push("start of code, constants and variables".to_owned());
-        if may_shift(inputs) {
-            let (text, more) = inputs.own_order.shifted(seed, section_of_order(inputs));
-            order = Some(text);
-            shifts = more;
+        if let Some(section) = section_to_shift(inputs) {
+            let (text, more) = inputs.own_order.shifted(seed, Some(section));
+            (order, shifts) = (Some(text), more);
             options.extend([BY_ORDER_ALONE, "--no-warn-symbol-ordering"].map(str::to_owned));
             randomised.push(SHIFTED.to_owned());
         }
@@ -284,7 +278,7 @@ fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Resu
             *first =
                 "order of the functions without a place, of constants and variables".to_owned();
         }
-        if may_shift(inputs) {
+        if section_to_shift(inputs).is_some() {
             randomised.push(SHIFTED.to_owned());
         }
     } else {
@@ -293,13 +287,13 @@ fn matched(inputs: &Inputs, seed: u64, plan: &MatchPlan, variant: usize) -> Resu
     // Every segment starts at a page: code so that functions lie alike, data so that variables do.
     let options = ["-z", "separate-loadable-segments", BY_ORDER_ALONE, "--no-warn-symbol-ordering"];
     let options = options.map(str::to_owned).to_vec();
-    let (order, shifts) = plan.order(variant, seed, section_of_order(inputs));
+    let (order, shifts) = plan.order(variant, seed, section_to_shift(inputs));
     let order = Some(order);
     let freedom = Freedom { randomised, kept };
     Ok(Job { root, options, order, pads, shifts, unstripped: true, freedom })
 }
 
-/// Runs a link in a directory of its own and moves the program to its place.
+/// Runs a link in a directory of its own and copies the program to its place.
 fn run(inputs: &Inputs, job: &Job, out: &Path) -> Result<(), Error> {
     let work = Work::new(&inputs.home)?;
     let mut first = Vec::new();

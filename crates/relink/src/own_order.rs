@@ -57,7 +57,7 @@ impl OwnOrder {
         let mut text = format!("the order of {count} symbols by {}", self.from);
         if self.shared > 0 {
             text.push_str(&format!(
-                " (functions that share a name lie together: {} names)",
+                " (names that several functions share, which lie together: {})",
                 self.shared
             ));
         }
@@ -69,8 +69,9 @@ impl OwnOrder {
     /// are worth to a loop differs from function to function, and not between links in one order.
     /// A function draws the same in every program with the same seed.
     ///
-    /// `section` begins the names of the sections of padding: those of the functions in the order.
-    pub(crate) fn shifted(&self, seed: u64, section: &str) -> (String, Vec<Pad>) {
+    /// `section` begins the names of the sections of padding: those of the functions in the order;
+    /// without it there is no padding.
+    pub(crate) fn shifted(&self, seed: u64, section: Option<&str>) -> (String, Vec<Pad>) {
         let entries = self.symbols.iter().filter(|name| is_entry(name)).count();
         // One function in four; in a large program fewer.
         let one_in = entries.div_ceil(PADDED).max(4);
@@ -79,7 +80,7 @@ impl OwnOrder {
             let mut random = stream(seed, symbol);
             let drawn = place == 0 || is_entry(symbol) && random.below(one_in) == 0;
             let bytes = if drawn { random.below(LINE_STEPS) as u64 * STEP } else { 0 };
-            if bytes > 0 {
+            if let Some(section) = section.filter(|_| bytes > 0) {
                 let name = format!("{section}.planish.{}", pads.len());
                 text.push_str(&name);
                 text.push('\n');
@@ -145,7 +146,7 @@ mod tests {
         let order = OwnOrder { symbols: symbols.clone(), ..OwnOrder::default() };
         let mut starts = [[0u32; 4]; 2];
         for seed in 0..400 {
-            let (text, pads) = order.shifted(seed, ".text");
+            let (text, pads) = order.shifted(seed, Some(".text"));
             let kept: Vec<&str> = text.lines().filter(|line| !line.contains("planish")).collect();
             assert_eq!(kept, symbols);
             for pair in text.lines().collect::<Vec<_>>().windows(2) {
@@ -175,12 +176,15 @@ mod tests {
     fn a_function_draws_the_same_in_every_order() {
         let before = |symbols: &[&str], function: &str, seed| {
             let symbols = symbols.iter().map(|&name| name.to_owned()).collect();
-            let (text, pads) = OwnOrder { symbols, ..OwnOrder::default() }.shifted(seed, ".text");
+            let (text, pads) =
+                OwnOrder { symbols, ..OwnOrder::default() }.shifted(seed, Some(".text"));
             let lines: Vec<&str> = text.lines().collect();
             let at = lines.iter().position(|&line| line == function).unwrap();
             let pad = pads.iter().find(|pad| at > 0 && pad.symbol == lines[at - 1]);
             pad.map_or(0, |pad| pad.bytes)
         };
+        let bare = OwnOrder { symbols: vec!["a".to_owned()], ..OwnOrder::default() };
+        assert_eq!(bare.shifted(1, None), ("a\n".to_owned(), Vec::new()));
         let mut moved = 0;
         for seed in 0..100 {
             let bytes = before(&["a", "b", "c"], "c", seed);
@@ -194,7 +198,7 @@ mod tests {
     fn a_large_order_has_no_more_padding_than_objects_hold() {
         let symbols = (0..100_000).map(|number| format!("f{number}")).collect();
         let order = OwnOrder { symbols, ..OwnOrder::default() };
-        let (_, pads) = order.shifted(1, ".text.hot");
+        let (_, pads) = order.shifted(1, Some(".text.hot"));
         assert!((600..1000).contains(&pads.len()), "{}", pads.len());
         assert!(pads.iter().all(|pad| pad.section.starts_with(".text.hot.planish.")));
     }
@@ -227,6 +231,9 @@ mod tests {
             both.contains("2 symbols by --symbol-ordering-file and the call profile"),
             "{both}"
         );
-        assert!(both.ends_with("(functions that share a name lie together: 1 names)"), "{both}");
+        assert!(
+            both.ends_with("(names that several functions share, which lie together: 1)"),
+            "{both}"
+        );
     }
 }

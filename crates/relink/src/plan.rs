@@ -158,8 +158,13 @@ impl MatchPlan {
     /// The order of symbols of a variant: its own order if it has one, with padding before some of
     /// its functions, what is the same in all variants in the random order of the seed, the padding
     /// before what differs, and that; and the padding in the own order, whose sections' names begin
-    /// with `section`.
-    pub(crate) fn order(&self, variant: usize, seed: u64, section: &str) -> (String, Vec<Pad>) {
+    /// with `section` (none without).
+    pub(crate) fn order(
+        &self,
+        variant: usize,
+        seed: u64,
+        section: Option<&str>,
+    ) -> (String, Vec<Pad>) {
         let Some(variant) = self.variants.get(variant) else { return Default::default() };
         let mut keys: Vec<&String> = self.common.iter().collect();
         stream(seed, "order").shuffle(&mut keys);

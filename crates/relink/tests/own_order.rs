@@ -60,8 +60,6 @@ fn an_order_by_calls_is_kept_and_its_functions_start_anywhere_in_a_cache_line() 
         let build = Build::new(Compiler::Clang);
         let inputs = with_calls(&build, &[&format!("-Wl,--call-graph-profile-sort={sort}")]);
         assert!(inputs.has_own_order(), "{sort}");
-        let linked =
-            |seed| relink_in(&inputs, &Layout::Independent { seed }, &build.path("links")).unwrap();
         let order = |path: &std::path::Path| {
             let names = functions_by_address(path).into_iter();
             let called = |name: &String| name == "main" || name.starts_with("work_");
@@ -70,31 +68,26 @@ fn an_order_by_calls_is_kept_and_its_functions_start_anywhere_in_a_cache_line() 
         let as_built = relink_in(&inputs, &Layout::AsBuilt, &build.path("links")).unwrap();
         let expected = order(&as_built.path);
         assert_eq!(expected.len(), 61);
-        let mut within = BTreeSet::new();
-        for seed in 1..=8 {
-            let relinked = linked(seed);
-            said(&relinked.path);
-            let kept = relinked.freedom.to_string();
-            assert!(kept.contains("by the call profile in the objects"), "{kept}");
-            assert!(kept.contains("start of functions with a place within cache lines"), "{kept}");
-            assert_eq!(order(&relinked.path), expected, "{sort}");
-            let starts = starts(&relinked.path);
-            within.insert(["main", "work_40", "work_7"].map(|name| starts[name] % 64));
-        }
-        assert!(within.len() >= 6, "{sort}: {within:?}");
-        assert!(linked(3).cached);
-        // In layouts that are shared they move, too, and keep their order.
         let plan = MatchPlan::new(&[&inputs]).unwrap();
-        let mut within = BTreeSet::new();
-        for seed in 1..=8 {
-            let layout = Layout::Matched { seed, plan: &plan, variant: 0 };
-            let relinked = relink_in(&inputs, &layout, &build.path("links")).unwrap();
-            said(&relinked.path);
-            assert_eq!(order(&relinked.path), expected, "{sort}");
-            let starts = starts(&relinked.path);
-            within.insert(["main", "work_40", "work_7"].map(|name| starts[name] % 64));
+        for shared in [false, true] {
+            let layout = |seed| match shared {
+                true => Layout::Matched { seed, plan: &plan, variant: 0 },
+                false => Layout::Independent { seed },
+            };
+            let mut within = BTreeSet::new();
+            for seed in 1..=8 {
+                let relinked = relink_in(&inputs, &layout(seed), &build.path("links")).unwrap();
+                said(&relinked.path);
+                let told = relinked.freedom.to_string();
+                assert!(told.contains("by the call profile in the objects"), "{told}");
+                assert!(told.contains("start of functions with a place within cache"), "{told}");
+                assert_eq!(order(&relinked.path), expected, "{sort}");
+                let starts = starts(&relinked.path);
+                within.insert(["main", "work_40", "work_7"].map(|name| starts[name] % 64));
+            }
+            assert!(within.len() >= 6, "{sort}: {within:?}");
+            assert!(relink_in(&inputs, &layout(3), &build.path("links")).unwrap().cached);
         }
-        assert!(within.len() >= 6, "{sort}: {within:?}");
     }
 }
 

@@ -270,8 +270,7 @@ impl Search<'_> {
         all
     }
 
-    /// Whether the copy of a block goes one way nearly always. An indirect branch may go anywhere:
-    /// the CPU tells its targets apart by where it is.
+    /// Whether the copy of a block goes one way nearly always. An indirect branch may go anywhere.
     fn is_settled(&self, flow: &Flow, step: &Step) -> bool {
         let weights = || step.out.iter().map(|(_, target)| u128::from(target.weight));
         let all: u128 = weights().sum();
@@ -293,10 +292,8 @@ impl Search<'_> {
             return;
         }
         let Some(steps) = flow.steps(&path, self.counts) else { return };
-        // Neither this path nor one that continues it.
-        if !steps.iter().all(|step| self.is_settled(flow, step)) {
-            return;
-        }
+        // Neither this path nor one that continues it; the blocks before were looked at before.
+        let Some(step) = steps.last().filter(|step| self.is_settled(flow, step)) else { return };
         let bytes: u64 =
             steps.iter().filter_map(|s| flow.node(s.block)).map(|node| u64::from(node.size)).sum();
         let saved = saved(flow, now, &path, &steps);
@@ -306,7 +303,6 @@ impl Search<'_> {
         if path.len() > self.params.path_blocks as usize {
             return;
         }
-        let Some(step) = steps.last() else { return };
         for (to, target) in &step.out {
             if u128::from(target.weight) * 100 >= u128::from(first) * u128::from(LEAST_KEPT_PCT) {
                 let mut path = path.clone();
